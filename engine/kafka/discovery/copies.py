@@ -13,9 +13,11 @@ import msgspec
 from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.config.settings import FlowConfig
+from engine.core.events.config_events import ConfigUnknown
 from engine.core.events.events import TopicCreated, TopicWarning
 from engine.kafka.admin.admin import grow_topic
 from engine.kafka.admin.hidden_topics import refused_by
+from engine.kafka.admin.unknown_configs import UnknownConfigs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.discovery.asked_copies import AskedCopies
@@ -25,6 +27,7 @@ from engine.kafka.discovery.new_copies import create_copies
 from engine.kafka.discovery.request_parts import in_requests
 from engine.kafka.protocol.faults import (
     CONTROLLER_RETRY,
+    INVALID_CONFIG,
     INVALID_PARTITIONS,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -36,6 +39,7 @@ _CREATE_S = 20.0
 """Seconds that one round may take to create copies, and a request more."""
 _HELD_ROUNDS = 3
 """Rounds in a row without an answer about changes before an event says so: a controller's move takes one or two."""
+_RIGHT_CONFIG = "make the cluster accept the source topic's value, or add the config to config.properties.exclude"
 
 
 class _HeldChange(msgspec.Struct, frozen=True):
@@ -61,6 +65,7 @@ class Copies:
     ) -> None:
         self._flow, self._source, self._target, self._events, self._moved = flow, source, target, events, moved
         self._asked = AskedCopies()
+        self._unknown = UnknownConfigs()
         self._held: _HeldChange | None = None
         """Behind such a change, the other ones of a round wait for the next round."""
         self._held_rounds = 0
@@ -122,7 +127,7 @@ class Copies:
         # A request that is always lost, or refused, delays no other.
         for part in sorted(in_requests(partitions), key=lambda part: part[0] <= self._created_up_to):
             try:
-                made = await create_copies(self._source, self._target, self._flow, part, partitions)
+                made = await create_copies(self._source, self._target, self._flow, part, partitions, self._unknown)
             except (BrokerUnreachable, ConnectionLost) as lost:
                 if isinstance(lost, ConnectionLost):
                     self._asked.unanswered(part)
@@ -133,6 +138,7 @@ class Copies:
             if self._held is not None or now_s() >= until_s:
                 self._created_up_to = part[-1]
                 break
+        self._report_unknown()
         return {topic: self._asked.partitions(topic) for topic in topics}
 
     def _created(self, topic: str, partitions: int, made: bool | KafkaRefusal | None) -> None:
@@ -151,6 +157,11 @@ class Copies:
                 self._events.fail(topic, self._unlisted(topic))
             else:
                 self._is_ready(topic)
+
+    def _report_unknown(self) -> None:
+        """Report each config that the target does not know, once."""
+        for name, copy in sorted(self._unknown.take_new().items()):
+            self._events.add(ConfigUnknown(flow=self._flow.name, name=name, target=copy))
 
     def _unlisted(self, topic: str) -> str:
         return (
@@ -186,6 +197,8 @@ class Copies:
     def _refused(self, topic: str, refusal: KafkaRefusal) -> None:
         if refusal.code in CONTROLLER_RETRY:
             self._held = self._held or _HeldChange(topic, str(refusal))
+        elif refusal.code == INVALID_CONFIG:
+            self._events.fail(topic, f"{refusal}; {_RIGHT_CONFIG}")
         elif refusal.code != UNKNOWN_TOPIC_OR_PARTITION:  # just created, or gone: a later round sees it
             self._events.fail(topic, str(refusal))
 

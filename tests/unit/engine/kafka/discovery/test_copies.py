@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.core.events.config_events import ConfigUnknown
 from engine.core.events.events import AnyEvent, TopicCreated, TopicFailed
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
+from engine.kafka.admin.unknown_configs import UnknownConfigs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.discovery import copies as under_test
@@ -42,6 +44,8 @@ class Stage:
         """Whether the request is answered, and the faults are of single topics."""
         self.grow_fault: Exception | None = None
         self.asked: list[list[str]] = []
+        self.strange: dict[str, str] = {}
+        """Configs that the target does not know, by topic."""
         self.grown: list[str] = []
         self.compared: list[str] = []
         self.answers_checks = False
@@ -49,8 +53,12 @@ class Stage:
         monkeypatch.setattr(under_test, "grow_topic", self.grow)
         monkeypatch.setattr(under_test, "check_copies", self.check)
 
-    async def create(self, _source: object, _target: object, _flow: object, topics: list[str], _of: object) -> Made:
+    async def create(
+        self, _source: object, _target: object, _flow: object, topics: list[str], _of: object, unknown: UnknownConfigs
+    ) -> Made:
         self.asked.append(topics)
+        for topic, config in self.strange.items():
+            unknown.learn(f"A.{topic}", 40, f"Unknown topic config name: {config}", {config: "1"})
         if self.each:
             return {topic: cast("KafkaRefusal | None", self.fault.get(topic)) or self.makes for topic in topics}
         for topic in topics:
@@ -249,3 +257,22 @@ async def test_a_copy_that_is_made_anew_is_compared_again(monkeypatch: pytest.Mo
     assert stage.compared == []
     await stage.ready(makes=True)
     assert stage.compared == ["t"]
+
+
+async def test_a_config_that_the_target_does_not_know_is_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.strange = {"t": "brand.new", "u": "brand.new"}
+    for topics in (["t", "u"], ["v"]):
+        await stage.round(topics)
+    (event,) = (one for one in stage.events if not isinstance(one, TopicCreated))
+    assert event == ConfigUnknown(flow=flow().name, name="brand.new", target="A.t")
+    assert "add brand.new to config.properties.exclude" in event.text()
+
+
+async def test_a_value_that_the_target_refuses_says_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.each = True
+    stage.fault["t"] = KafkaRefusal("creating topic A.t", 40, "InvalidConfig: Invalid value", "")
+    await stage.round(["t"])
+    (event,) = stage.events
+    assert event.text().endswith("or add the config to config.properties.exclude")
