@@ -35,6 +35,7 @@ from engine.base.clock import now_s
 from engine.base.errors import ClusterAway, MirrorError, NotReady, SameCluster
 from engine.base.tasks import join
 from engine.core.events.events import AnyEvent, CopyDeleted, TopicCreated
+from engine.core.events.summary import summarised
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_history.keeper import HistoryFailed
@@ -185,7 +186,7 @@ class FlowLoops:
             discovery = await self._watch.service.step()
             took_s = now_s() - began_s
             self._failures = 0
-            self._events.extend(discovery.events)
+            self._events.extend(summarised(discovery.events))
             if self._watch.audit is not None:
                 run = new_run(self._watch.flow, self._watch.audit.who)
                 self._watch.audit.add(discovered(run, discovery.events))

@@ -31,24 +31,26 @@ from engine.kafka.admin.internal_topics import (
     mm2_replicas,
 )
 from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
+from engine.kafka.admin.unknown_configs import UnknownConfigs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_PARTITIONS, NONE, UNSUPPORTED_VERSION
+from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_CONFIG, INVALID_PARTITIONS, NONE, UNSUPPORTED_VERSION
 from engine.services.sampling import PARTITIONS
 from engine.state.state import events_topic, state_topic
 from policies.model import FlowName
 from policies.sync.creation import Create, Grow, plan_topic
 from policies.sync.topic_configs import MIN_INSYNC, wanted_configs
+from policies.sync.unknown_configs import how_to_settle
 from policies.words import counted
 
-_INVALID_REPLICAS, _INVALID_CONFIG, _POLICY_VIOLATION = 38, 40, 44
+_INVALID_REPLICAS, _POLICY_VIOLATION = 38, 44
 _NOT_NOW = frozenset({-1, 7, 41, 89})
 """Unknown error, timed out, no controller, throttled by a quota: these codes say nothing about the topic."""
 _TOO_FEW = -2
 """Not a code of Kafka: the cluster would create the topic, but no record could be appended to it."""
 _NO_FAULT = AUTHORIZATION | {UNSUPPORTED_VERSION}
 _RIGHT = {
-    _INVALID_CONFIG: "add the config's name to config.properties.exclude, or make the target cluster accept it",
+    INVALID_CONFIG: "add the config's name to config.properties.exclude, or make the target cluster accept it",
     _POLICY_VIOLATION: "change the settings to what the create.topic.policy of that cluster allows, or exclude the"
     " topics (topics.exclude)",
     UNSUPPORTED_VERSION: "create these topics, or add their partitions, with the cluster's own tools",
@@ -149,8 +151,9 @@ class CreationCheck:
     ) -> None:
         self._config, self._flow, self._clients, self._metadata = config, flow, clients, metadata
         self._brokers = {alias: len(found.brokers) for alias, found in metadata.items()}
+        self._unknown = UnknownConfigs()
         self.doubts: list[str] = []
-        """Topics that could not be judged, and why; and disks that are too small."""
+        """Topics that could not be judged, and why; configs that copies will lack; and disks that are too small."""
 
     async def problems(self, copies: Mapping[str, str]) -> tuple[Problem, ...]:
         """Return everything that is refused; `copies` maps source topics to their target names.
@@ -167,6 +170,7 @@ class CreationCheck:
         for alias in dict.fromkeys(one.cluster for one in planned):
             here = [one for one in planned if one.cluster == alias]
             refused += await self._try(alias, here)
+        self.doubts += self._left_out()
         nothing = bool(copies) and sum(one.is_copy and not one.grows for one, _ in refused) == len(copies)
         return (*found, *self._told(refused, nothing=nothing))
 
@@ -275,7 +279,7 @@ class CreationCheck:
 
     async def _try(self, alias: str, planned: Sequence[Planned]) -> list[tuple[Planned, Refused]]:
         client = self._clients[alias]
-        said = await try_creating(client, [one.topic for one in planned if not one.grows])
+        said = await self._try_creating(client, [one for one in planned if not one.grows])
         said |= await try_growing(client, {one.topic.name: one.topic.partitions for one in planned if one.grows})
         least = await _min_insync(client)
         refused: list[tuple[Planned, Refused]] = []
@@ -294,6 +298,24 @@ class CreationCheck:
             for why, topics in untried.items()
         ]
         return refused
+
+    async def _try_creating(self, client: ClusterClient, planned: Sequence[Planned]) -> dict[str, Refused]:
+        """Try topics; copies without the configs that the cluster does not know, as they are created."""
+        said: dict[str, Refused] = {}
+        copies = {one.topic.name for one in planned if one.is_copy}
+        again = [one.topic for one in planned]
+        while again:
+            answers = await try_creating(client, again)
+            said = {name: why for name, why in said.items() if name not in {one.name for one in again}} | answers
+            refused = [one for one in again if one.name in copies and self._is_unknown(one, answers.get(one.name))]
+            again = [self._with_known(one) for one in refused]
+        return said
+
+    def _is_unknown(self, topic: NewTopic, answer: Refused | None) -> bool:
+        return answer is not None and self._unknown.learn(topic.name, answer.code, answer.text, topic.configs)
+
+    def _with_known(self, topic: NewTopic) -> NewTopic:
+        return msgspec.structs.replace(topic, configs=self._unknown.without(topic.configs))
 
     # --- texts -----------------------------------------------------------------------------------------------
 
@@ -327,10 +349,17 @@ class CreationCheck:
                 yield self._problem(setting, wrong, right, stops)
             else:
                 verb = "adding partitions to" if grows else "creating"
-                about_configs = why.code == _INVALID_CONFIG and topics[0].is_copy
+                about_configs = why.code == INVALID_CONFIG and topics[0].is_copy
                 place = "config.properties.exclude" if about_configs else "topics" if topics[0].is_copy else setting
                 wrong = f"{verb} {named} on cluster {cluster!r}: {why.text}"
                 yield self._problem(place, wrong, _RIGHT.get(why.code, _LEAVE_OUT), stops)
+
+    def _left_out(self) -> Iterator[str]:
+        """Yield a line for each config that the target does not know: copies are created without it."""
+        for config, copy in sorted(self._unknown.take_new().items()):
+            target = self._flow.name.target
+            wrong = f"cluster {target!r} does not know config {config}: {copy} and such copies are created without it"
+            yield self._problem("config.properties.exclude", wrong, how_to_settle(config), False).text
 
     def _problem(self, setting: str, wrong: str, right: str, stops: bool) -> Problem:
         key, line = self._flow.places.get(setting, (setting, 0))

@@ -34,7 +34,7 @@ class TopicService(Topics):
     async def open(self) -> None:
         """Connect to both clusters, once the flow may begin. Raises as `Topics.open` does, and what `admit` raises."""
         if self._admit is not None:
-            self._untold += await self._admit(self._flow.name)
+            self._events.add(*await self._admit(self._flow.name))
         await super().open()
 
     async def step(self) -> Discovery:
@@ -43,6 +43,6 @@ class TopicService(Topics):
             group, groups = self._flow.mm2_group, KafkaGroups(self._target, patience_s=_MM2_PATIENCE_S)
             presence = await mm2_presence(KafkaCluster(self._target), groups, group)
             if presence.active:
-                self._untold.append(Mm2Active(flow=self._flow.name, group=group))
+                self._events.add(Mm2Active(flow=self._flow.name, group=group))
             self._looks_for_mm2 = False
         return await super().step()

@@ -24,6 +24,7 @@ from policies.sync.topic_configs import (
     endangers,
     needs_more_replicas,
 )
+from policies.sync.unknown_configs import how_to_settle
 from policies.words import counted
 
 
@@ -261,7 +262,8 @@ class _Planner:
         for config in sorted(wanted):
             value, there = wanted[config], target.configs.get(config)
             if there is None:
-                what = f"the target does not know config {config} (the source has {config}={value})"
+                unknown = f"the target does not know config {config} (the source has {config}={value})"
+                what = f"{unknown}: {how_to_settle(config)}"
                 yield _FoundConflict(ConflictKind.UNKNOWN, what, config)
                 continue
             overrides = there.source == TOPIC_OVERRIDE

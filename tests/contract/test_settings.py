@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.errors import KafkaRefusal
-from engine.flow.ports.settings_port import NoAuthorizer, Settings
+from engine.flow.ports.settings_port import NoAuthorizer, Settings, TopicConfig
 from engine.kafka.admin.settings import KafkaSettings
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic
@@ -157,6 +157,18 @@ async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
     assert "InvalidConfig" in refused[names[0]] or "InvalidRequest" in refused[names[0]]
     await until_equal(lambda: stage.own(names[0]), dict[str, str]())
     await until_equal(lambda: stage.own(names[1]), {"retention.ms": "7000"})
+
+
+async def test_a_config_that_the_cluster_does_not_know_hinders_no_other(stage: SettingsStage) -> None:
+    await stage.put(stage.name, 1, {})
+    refused = await stage.port.alter_each({stage.name: {"no.such.config": "1", "retention.ms": "7000"}})
+    assert list(refused) == [TopicConfig(stage.name, "no.such.config")]
+    await until_equal(lambda: stage.own(stage.name), {"retention.ms": "7000"})
+    new = f"{stage.name}-new"
+    configs = {"no.such.config": "1", "retention.ms": "7000", "nor.this": "2"}
+    change = CreateTopic(topic="t", target=new, partitions=1, replication_factor=1, configs=configs)
+    assert await stage.port.create(change) == ("no.such.config", "nor.this")
+    await until_equal(lambda: stage.own(new), {"retention.ms": "7000"})
 
 
 async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> None:

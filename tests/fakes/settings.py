@@ -1,10 +1,10 @@
 """Topics, configs and ACLs of a cluster in memory, behind the Settings port."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from engine.base.errors import KafkaRefusal
 from engine.flow.ports.ports import Answers
-from engine.flow.ports.settings_port import NoAuthorizer
+from engine.flow.ports.settings_port import NoAuthorizer, TopicConfig
 from policies.sync.acl_sync import Binding, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
@@ -32,6 +32,8 @@ class FakeSettings:
         self.has_authorizer = True
         self.failing: dict[str, str] = {}
         """By topic, why nothing is told of its configs, or none is changed."""
+        self.refused_configs: Collection[str] = ()
+        """Configs that no topic gets."""
         self.refused_bindings: dict[Binding, str] = {}
         self.writes: list[str] = []
         self.before: Callable[[str], object] = lambda _asked: None
@@ -69,18 +71,29 @@ class FakeSettings:
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
         self.before("alter")
-        refused: dict[str, str] = {}
-        for topic, configs in topics.items():
-            unknown = [name for name in configs if name not in DEFAULTS]
-            if topic not in self.partitions or topic in self.failing or unknown:
-                refused[topic] = self.failing.get(topic) or f"InvalidConfig: {unknown}"
-                continue
-            for name, value in configs.items():
-                self.writes.append(f"{topic}: {name}={value}")
-                self.own[topic].pop(name, None)
-                if value is not None:
-                    self.own[topic][name] = value
-        return refused
+        tried = {topic: self._set(topic, configs) for topic, configs in topics.items()}
+        return {topic: why for topic, why in tried.items() if why}
+
+    async def alter_each(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[TopicConfig, str]:
+        self.before("alter")
+        tried = {
+            TopicConfig(topic, name): self._set(topic, {name: value})
+            for topic, configs in topics.items()
+            for name, value in configs.items()
+        }
+        return {one: why for one, why in tried.items() if why}
+
+    def _set(self, topic: str, configs: Mapping[str, str | None]) -> str:
+        """Set all these configs of a topic, or none and return why."""
+        unknown = [name for name in configs if name not in DEFAULTS or name in self.refused_configs]
+        if topic not in self.partitions or topic in self.failing or unknown:
+            return self.failing.get(topic) or f"InvalidConfig: {unknown}"
+        for name, value in configs.items():
+            self.writes.append(f"{topic}: {name}={value}")
+            self.own[topic].pop(name, None)
+            if value is not None:
+                self.own[topic][name] = value
+        return ""
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         self.before("add_acls")
@@ -99,11 +112,14 @@ class FakeSettings:
         self.writes += [f"removed {binding}" for binding in bindings if binding not in self.refused_bindings]
         return {binding: why for binding, why in self.refused_bindings.items() if binding in bindings}
 
-    async def create(self, change: CreateTopic) -> None:
+    async def create(self, change: CreateTopic) -> tuple[str, ...]:
         self.before("create")
-        if change.target not in self.partitions:
-            self.partitions[change.target], self.own[change.target] = change.partitions, dict(change.configs)
-            self.writes.append(f"create {change.target}")
+        if change.target in self.partitions:
+            return ()
+        known = {name: value for name, value in change.configs.items() if name in DEFAULTS}
+        self.partitions[change.target], self.own[change.target] = change.partitions, known
+        self.writes.append(f"create {change.target}")
+        return tuple(sorted(change.configs.keys() - known.keys()))
 
     async def grow(self, change: GrowTopic) -> None:
         self.before("grow")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.cli.clusters.plan import add_scope_arguments, changes_table, scope_of, show
+from actors.cli.clusters.plan import add_scope_arguments, changes_table, list_lines, scope_of, show
 from actors.cli.common import exits
 from actors.cli.common.audited import who, write_audit
 from actors.cli.common.connect_args import add_url_arguments, run_remotely
@@ -22,7 +22,6 @@ from engine.services.config_service import config_sync
 from policies.words import counted
 
 CLIENT_ID = "raymirror-apply"
-SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +75,5 @@ def show_done(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome])
     print(f"{flow.name}: {counted(len(outcomes) - len(failed), 'change')} done, {len(failed):,} failed")
     if outcomes:
         stdout_console().print(changes_table(one.change for one in outcomes if not one.failure))
-    for one in failed[:SHOWN]:
-        print(f"failed: {one.failure}")
-    if len(failed) > SHOWN:
-        print(f"failed: and {len(failed) - SHOWN:,} more; --json prints all")
+    list_lines("done in part", [one.lacks for one in outcomes if one.lacks])
+    list_lines("failed", [one.failure for one in failed])

@@ -81,16 +81,17 @@ def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
         out.print(changes_table(found.changes))
     # Only SHOWN lines are printed, so conflicts that the configuration itself asks for come last.
     conflicts = sorted(found.conflicts, key=lambda one: one.kind is ConflictKind.THINNER)
-    _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
+    list_lines("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
     left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
-    _list("set on the copy only, left as it is", left)
-    _list("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])
-    _list("could not be read", [f"{name}: {why}" for name, why in found.unread.items()])
+    list_lines("set on the copy only, left as it is", left)
+    list_lines("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])
+    list_lines("could not be read", [f"{name}: {why}" for name, why in found.unread.items()])
     for cluster in found.no_authorizer:
         print(f"no ACLs: cluster {cluster!r} has no authorizer")
 
 
-def _list(title: str, lines: list[str]) -> None:
+def list_lines(title: str, lines: list[str]) -> None:
+    """Print the first lines, each behind the title, and how many more there are."""
     for line in lines[:SHOWN]:
         print(f"{title}: {line}")
     if len(lines) > SHOWN:

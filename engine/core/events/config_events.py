@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from engine.core.events.event_base import Event
+from policies.sync.unknown_configs import how_to_settle
 from policies.words import counted
 
 
@@ -71,6 +72,25 @@ class ConfigConflicts(Event, frozen=True, kw_only=True, tag="config_conflicts"):
     def text(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
         return f"{self.kind}: {self.first}{more}; raymirror does not change this; `raymirror plan` lists all"
+
+
+class ConfigUnknown(Event, frozen=True, kw_only=True, tag="config_unknown"):
+    """The target does not know a topic config (`name`), so copies are created without it; `target`: the first copy."""
+
+    severity: ClassVar[str] = "warning"
+    name: str
+    target: str
+
+    @property
+    def about(self) -> str:
+        """Name the config."""
+        return self.name
+
+    def text(self) -> str:
+        return (
+            f"{self.name}: cluster {self.flow.target!r} does not know this topic config, so raymirror creates copies"
+            f" without it, {self.target} first: {how_to_settle(self.name)}"
+        )
 
 
 class ConfigSyncFailed(Event, frozen=True, kw_only=True, tag="config_sync_failed"):
@@ -181,6 +201,7 @@ ConfigEvent = (
     | AclsAdded
     | ManyChanged
     | ConfigConflicts
+    | ConfigUnknown
     | ConfigSyncFailed
     | AclsRest
     | AuditRests

@@ -18,6 +18,7 @@ from engine.core.events.group_events import GroupEvent as GroupEvent
 from engine.core.events.group_events import GroupNotSynced as GroupNotSynced
 from engine.core.events.group_events import GroupRefused as GroupRefused
 from engine.core.events.group_events import GroupWentBack as GroupWentBack
+from engine.core.events.many_topics_events import ManyTopics
 from engine.core.events.progress_events import ProgressEvent
 from engine.core.events.proof_events import CopyDiffers as CopyDiffers
 from engine.core.events.recovery_events import WorksAgain
@@ -375,6 +376,7 @@ AnyEvent = (
     | TopicCreated
     | TopicWarning
     | TopicFailed
+    | ManyTopics
     | Mm2Active
     | StartDoubt
     | EventsNotStored

@@ -34,7 +34,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a copy: when (Unix time), in which run, by whom, of what, from what to what, why, how it ended.
 
     `topic`: the name on the source; `target`: the name on the target. `detail`: the broker's error if the change
-    failed, or the difference if it was left.
+    failed, what is missing if it was done in part, or the difference if it was left.
     """
 
     at_ms: int
@@ -111,7 +111,10 @@ def rows_of(run: Run, outcomes: Iterable[ChangeOutcome], conflicts: Iterable[Con
     """Return the rows of what a run did, and of the conflicts that it left."""
     rows = [
         msgspec.structs.replace(
-            _row(run, one.change), outcome=FAILED if one.failure else DONE, detail=one.failure, why=why_of(one.change)
+            _row(run, one.change),
+            outcome=FAILED if one.failure else DONE,
+            detail=one.failure or one.lacks,
+            why=why_of(one.change),
         )
         for one in outcomes
     ]

@@ -8,7 +8,7 @@ A plan that was made elsewhere, on Spark, is not applied as it came: `look_again
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ from engine.flow.config_sync.planning import (
 )
 from engine.flow.config_sync.reading import ComparedAcls, compare_acls, copied_topics
 from engine.flow.config_sync.snapshot import Snapshots
-from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, Settings
+from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, Settings, TopicConfig
 from policies.sync.acl_sync import AddAcl
 from policies.sync.config_sync import (
     Change,
@@ -40,15 +40,17 @@ from policies.sync.config_sync import (
     TopicState,
 )
 from policies.sync.topic_configs import WantedConfigs
+from policies.sync.unknown_configs import how_to_settle
 
 LOOP = Scope(shapes=False)
 
 
 class ChangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One change that was tried; `failure` is empty if it succeeded."""
+    """One change that was tried; `failure` is empty if it succeeded. `lacks`: what could not be done of it, and why."""
 
     change: Change
     failure: str = ""
+    lacks: str = ""
 
 
 class LookedAgain(NamedTuple):
@@ -135,25 +137,39 @@ class ConfigSync:
         return outcomes
 
     async def _shape(self, change: CreateTopic | GrowTopic) -> ChangeOutcome:
+        unknown: tuple[str, ...] = ()
         try:
             if isinstance(change, CreateTopic):
-                await self._target.create(change)
+                unknown = await self._target.create(change)
             else:
                 await self._target.grow(change)
         except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
             return ChangeOutcome(change=change, failure=str(failure))
-        return ChangeOutcome(change=change)
+        return _made(change, unknown)
 
     async def _alter(self, changes: Sequence[ConfigChange]) -> list[ChangeOutcome]:
         wanted: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
         for change in changes:
             wanted[change.target][change.name] = change.value if isinstance(change, SetConfig) else None
-        refused = await self._target.alter(wanted)
-        return [ChangeOutcome(change=change, failure=refused.get(change.target, "")) for change in changes]
+        refused = await self._target.alter_each(wanted)
+        return [
+            ChangeOutcome(change=change, failure=refused.get(TopicConfig(change.target, change.name), ""))
+            for change in changes
+        ]
 
     async def _add_acls(self, changes: Sequence[AddAcl]) -> list[ChangeOutcome]:
         refused = await self._target.add_acls([change.binding for change in changes])
         return [ChangeOutcome(change=change, failure=refused.get(change.binding, "")) for change in changes]
+
+
+def _made(change: CreateTopic | GrowTopic, unknown: Collection[str]) -> ChangeOutcome:
+    """Return the outcome of a change that succeeded; `unknown`: configs that a new topic lacks."""
+    if not unknown or not isinstance(change, CreateTopic):
+        return ChangeOutcome(change=change)
+    configs = {name: value for name, value in change.configs.items() if name not in unknown}
+    settled = "; ".join(f"config {name}: {how_to_settle(name)}" for name in sorted(unknown))
+    lacks = f"{change.target} was created without configs that the target does not know: {settled}"
+    return ChangeOutcome(change=msgspec.structs.replace(change, configs=configs), lacks=lacks)
 
 
 def _requests(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:

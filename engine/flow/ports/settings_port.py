@@ -5,7 +5,7 @@ topics or bindings raise nothing: each topic or binding fails alone with the bro
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.base.errors import MirrorError
 from engine.flow.ports.ports import Answers
@@ -21,6 +21,13 @@ ENTRIES_AT_ONCE = 2_000
 """Config entries that `alter` sends in one request: a KRaft controller accepts at most 10,000 records per request."""
 BINDINGS_AT_ONCE = 500
 """Bindings that `add_acls` sends in one request."""
+
+
+class TopicConfig(NamedTuple):
+    """A config of a topic."""
+
+    topic: str
+    name: str
 
 
 class NoAuthorizer(MirrorError):
@@ -50,7 +57,13 @@ class Settings(Protocol):
         """Return all bindings of one type of resource. Raises NoAuthorizer, KafkaRefusal."""
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Set configs (None: remove) and leave all others; return the refused topics, and why."""
+        """Set configs (None: remove) and leave all others; return the refused topics, and why.
+
+        All configs of a topic are set, or none.
+        """
+
+    async def alter_each(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[TopicConfig, str]:
+        """Set configs as `alter` does, where a refused one hinders no other; return the refused ones, and why."""
 
     async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         """Add bindings; return the refused ones, and why."""
@@ -58,8 +71,11 @@ class Settings(Protocol):
     async def remove_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
         """Remove bindings, if they exist; return the refused ones, and why."""
 
-    async def create(self, change: CreateTopic) -> None:
-        """Create a topic; do nothing if it exists already. Raises KafkaRefusal."""
+    async def create(self, change: CreateTopic) -> tuple[str, ...]:
+        """Create a topic; do nothing if it exists already. Raises KafkaRefusal.
+
+        Returns the configs that it lacks because the cluster does not know them.
+        """
 
     async def grow(self, change: GrowTopic) -> None:
         """Give a topic more partitions. Raises KafkaRefusal."""

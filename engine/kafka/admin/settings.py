@@ -1,27 +1,37 @@
 """Implements the Settings port on real brokers: many topics or bindings per request, each with its own outcome."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.parts import parts, parts_by_weight
 from engine.flow.ports.ports import Answers
-from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer
-from engine.kafka.admin.admin import ConfigsOf, create_topic, delete_topic_by_id, grow_topic, refusal_text
+from engine.flow.ports.settings_port import BINDINGS_AT_ONCE, ENTRIES_AT_ONCE, NoAuthorizer, TopicConfig
+from engine.kafka.admin.admin import ConfigsOf, delete_topic_by_id, grow_topic, refusal_text
 from engine.kafka.admin.topic_shapes import topic_shapes
+from engine.kafka.admin.unknown_configs import UnknownConfigs, create_with_known
 from engine.kafka.admin.whole_configs import plan_whole
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol import admin_codec as codec
-from engine.kafka.protocol.faults import AUTHORIZATION, NONE, UNSUPPORTED_VERSION, error_name
+from engine.kafka.protocol.faults import AUTHORIZATION, NONE, UNSUPPORTED_VERSION, VALUE_REFUSED, error_name
 from engine.kafka.protocol.readable import readable
 from policies.grants.rights import ResourceKind
 from policies.sync.acl_sync import Binding, Operation, Resource
 from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
+from policies.sync.creation import Create
 from policies.sync.topic_configs import ConfigEntry
 
 _SECURITY_DISABLED = 54
 _TIMEOUT_S = 60.0
+
+
+class _Unaltered(NamedTuple):
+    """Why the configs of a topic were not changed; `is_value`: because of the name or the value of one of them."""
+
+    why: str
+    is_value: bool = False
 
 
 class KafkaSettings:
@@ -30,6 +40,7 @@ class KafkaSettings:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._configs = ConfigsOf(client)
+        self._unknown = UnknownConfigs()
         self.requests = 0
         """The number of requests that changed something."""
 
@@ -71,35 +82,64 @@ class KafkaSettings:
 
         Brokers without IncrementalAlterConfigs replace all configs of a topic: see `whole_configs`.
         """
-        refused: dict[str, str] = {}
         asked = f"changing configs on cluster {self._client.alias!r}"
-        for part in _parts(topics):
-            try:
-                refused |= {topic: f"{asked}: {why}" for topic, why in (await self._alter(part, asked)).items()}
-            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
-                refused |= dict.fromkeys(part, f"{asked}: {failure}")
+        return {topic: f"{asked}: {one.why}" for topic, one in (await self._try_to_alter(topics)).items()}
+
+    async def alter_each(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[TopicConfig, str]:
+        """Set configs as `alter` does, and then those of topics whose names or values are refused one by one.
+
+        Kafka sets all configs of a topic or none. A request has one config of each such topic, so thousands of topics
+        cost as many more requests as one of them has configs.
+        """
+        first = await self._try_to_alter(topics)
+        each = {topic: topics[topic] for topic, one in first.items() if one.is_value and len(topics[topic]) > 1}
+        refused = {
+            TopicConfig(topic, name): self._unset(topic, name, one)
+            for topic, one in first.items()
+            if topic not in each
+            for name in topics[topic]
+        }
+        for part in _one_of_each(each):
+            for topic, one in (await self._try_to_alter(part)).items():
+                refused |= {TopicConfig(topic, name): self._unset(topic, name, one) for name in part[topic]}
         return refused
 
-    async def _alter(self, part: Mapping[str, Mapping[str, str | None]], asked: str) -> dict[str, str]:
+    def _unset(self, topic: str, name: str, refusal: _Unaltered) -> str:
+        right = f"; make the cluster accept it, or add {name} to config.properties.exclude" if refusal.is_value else ""
+        return f"config {name} of topic {topic} on cluster {self._client.alias!r}: {refusal.why}{right}"
+
+    async def _try_to_alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, _Unaltered]:
+        """Change topics, as many per request as it may have; return why some were not changed."""
+        refused: dict[str, _Unaltered] = {}
+        for part in _parts(topics):
+            try:
+                refused |= await self._alter(part)
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
+                refused |= dict.fromkeys(part, _Unaltered(str(failure)))
+        return refused
+
+    async def _alter(self, part: Mapping[str, Mapping[str, str | None]]) -> dict[str, _Unaltered]:
         """Change the topics of one request; return why some were not changed."""
+        asked = f"changing configs on cluster {self._client.alias!r}"
         connection = await self._client.controller()
         if connection.supports(*codec.INCREMENTAL_ALTER_CONFIGS) or not connection.supports(*codec.ALTER_CONFIGS):
             self.requests += 1
             body = await _ask(connection, codec.INCREMENTAL_ALTER_CONFIGS, codec.alter_configs(part), asked)
             return self._unaltered(body)
-        whole, refused = plan_whole(await self._configs.describe(dict.fromkeys(part)), part)
+        whole, unknown = plan_whole(await self._configs.describe(dict.fromkeys(part)), part)
+        refused = {topic: _Unaltered(why) for topic, why in unknown.items()}
         if whole:
             self.requests += 1
             body = await _ask(connection, codec.ALTER_CONFIGS, codec.replace_configs(whole), asked)
             refused |= self._unaltered(body)
         return refused
 
-    def _unaltered(self, body: bytes) -> dict[str, str]:
+    def _unaltered(self, body: bytes) -> dict[str, _Unaltered]:
         """Say why a broker did not change the configs of topics. Raises ConnectionLost."""
         with readable(self._client.alias):
             answered = codec.read_altered(body)
         return {
-            topic: self._why(code, message, Operation.ALTER_CONFIGS, topic)
+            topic: _Unaltered(self._why(code, message, Operation.ALTER_CONFIGS, topic), code in VALUE_REFUSED)
             for topic, (code, message) in answered.items()
             if code != NONE
         }
@@ -148,12 +188,17 @@ class KafkaSettings:
         self.requests += 1
         return await _ask(await self._client.controller(), request, body, asked)
 
-    async def create(self, change: CreateTopic) -> None:
-        """Create a topic; an existing topic is fine. Raises KafkaRefusal."""
+    async def create(self, change: CreateTopic) -> tuple[str, ...]:
+        """Create a topic; an existing topic is fine. Raises KafkaRefusal.
+
+        Returns the configs that it lacks because the cluster does not know them.
+        """
         self.requests += 1
-        await create_topic(
-            self._client, change.target, change.partitions, change.replication_factor, dict(change.configs)
-        )
+        new = {change.target: Create(change.partitions, change.replication_factor, dict(change.configs))}
+        made, left_out = await create_with_known(self._client, new, self._unknown, waits=True)
+        if isinstance(refusal := made[change.target], KafkaRefusal):
+            raise refusal
+        return left_out.get(change.target, ())
 
     async def grow(self, change: GrowTopic) -> None:
         """Give a topic more partitions. Raises KafkaRefusal."""
@@ -164,6 +209,14 @@ class KafkaSettings:
         """Delete the topic that has this id; one that does not exist is fine. Raises KafkaRefusal."""
         self.requests += 1
         await delete_topic_by_id(self._client, topic, UUID(topic_id))
+
+
+def _one_of_each(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, dict[str, str | None]]]:
+    """Split changes so that each part has one config of each topic that still has one."""
+    most = max(map(len, topics.values()), default=0)
+    for number in range(most):
+        chosen = ((topic, list(configs.items())[number : number + 1]) for topic, configs in topics.items())
+        yield {topic: dict(one) for topic, one in chosen if one}
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:

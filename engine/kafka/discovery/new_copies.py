@@ -6,7 +6,8 @@ from typing import Final
 from engine.base.errors import KafkaRefusal
 from engine.base.parts import parts_by_weight
 from engine.config.settings import FlowConfig
-from engine.kafka.admin.admin import create_topics, describe_each
+from engine.kafka.admin.admin import describe_each
+from engine.kafka.admin.unknown_configs import UnknownConfigs, create_with_known
 from engine.kafka.client.cluster import ClusterClient
 from policies.sync.creation import Create, plan_topic
 from policies.sync.topic_configs import wanted_configs
@@ -24,11 +25,17 @@ again later.
 
 
 async def create_copies(
-    source: ClusterClient, target: ClusterClient, flow: FlowConfig, topics: Sequence[str], partitions: Mapping[str, int]
+    source: ClusterClient,
+    target: ClusterClient,
+    flow: FlowConfig,
+    topics: Sequence[str],
+    partitions: Mapping[str, int],
+    unknown: UnknownConfigs,
 ) -> Made:
     """Create the copies of some topics, which have so many partitions; a refused topic does not stop the others.
 
-    Raises ConnectionLost, BrokerUnreachable: then nobody knows which were made.
+    Configs that the target does not know are left out; `unknown` learns which these are. Raises ConnectionLost,
+    BrokerUnreachable: then nobody knows which were made.
     """
     made: Made = {}
     remotes: dict[str, str] = {}
@@ -43,7 +50,7 @@ async def create_copies(
         new[remotes[topic]] = plan
     told: Made = {}
     for part in parts_by_weight(sorted(new), lambda remote: _records(new[remote]), MOST_RECORDS):
-        told |= await create_topics(target, {remote: new[remote] for remote in part})
+        told |= (await create_with_known(target, {remote: new[remote] for remote in part}, unknown)).made
     return made | {topic: told[remote] for topic, remote in remotes.items() if remote in told}
 
 

@@ -51,6 +51,7 @@ UNSUPPORTED_VERSION = 35
 UNKNOWN_TOPIC_ID = 100
 TOPIC_ALREADY_EXISTS = 36
 INVALID_PARTITIONS = 37
+INVALID_CONFIG = 40
 NOT_CONTROLLER = 41
 TOPIC_AUTHORIZATION_FAILED = 29
 GROUP_AUTHORIZATION_FAILED = 30
@@ -65,6 +66,11 @@ CONTROLLER_RETRY = frozenset({REQUEST_TIMED_OUT, NOT_CONTROLLER, THROTTLING_QUOT
 
 The first: the change took too long, and may happen still. The second: another broker is the controller (KIP-599 has
 the third).
+"""
+VALUE_REFUSED = frozenset({INVALID_CONFIG, 42, 44})
+"""Errors of changes of configs that are about a name or a value: invalid config, invalid request, policy violation.
+
+The second comes from controllers with ZooKeeper (ZkAdminManager.incrementalAlterConfigs).
 """
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
 AUTHORIZATION = UNAUTHORIZED

@@ -21,6 +21,7 @@ from engine.base import clock
 from engine.base.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
 from engine.core.events.config_events import AclsRest
 from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
+from engine.core.events.many_topics_events import TopicsCreated
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.config_history.keeper import HistoryFailed
@@ -648,9 +649,12 @@ class FakeTrail:
         self.failure = failure
         self.running = asyncio.Event()
         self.flushed = 0
+        self.rows: list[AuditRow] = []
+        self.added = asyncio.Event()
 
     def add(self, rows: Sequence[AuditRow]) -> None:
-        """Take rows."""
+        self.rows += rows
+        self.added.set()
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         return ()
@@ -686,6 +690,32 @@ async def test_what_was_not_stored_yet_is_stored_at_the_end_and_a_failure_keeps_
     await history.running.wait()
     await shell.close()
     assert (audit.flushed, history.flushed) == (1, 1)
+
+
+async def test_many_new_topics_displace_no_other_event_and_the_audit_trail_has_each() -> None:
+    count = 2 * metadata.EVENTS_KEPT
+    many = tuple(msgspec.structs.replace(CREATED, topic=f"t-{number}") for number in range(count))
+    audit, service = FakeTrail(), FakeKeeper([Seen(lanes("t", 1), many), Seen(lanes("t", 1))])
+    watch = Watch(
+        flow=FLOW,
+        service=service,
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=600.0,
+        groups=FakeGroups(),
+        audit=audit,
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await asyncio.wait_for(audit.added.wait(), 60)
+    events: list[AnyEvent] = []
+
+    def has_both(found: DiscoveryAnswer) -> bool:
+        events.extend(found.events)
+        return len(events) >= 2
+
+    await look(shell, has_both)
+    assert {type(event) for event in events} == {TopicsCreated, GroupNotSynced}
+    assert len(audit.rows) == count
 
 
 async def test_a_round_is_handed_to_spark_and_its_plan_comes_back() -> None:

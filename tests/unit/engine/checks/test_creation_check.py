@@ -197,6 +197,27 @@ async def test_configs_that_a_cluster_does_not_take(stage: Stage) -> None:
     assert "add the config's name to config.properties.exclude" in copy
 
 
+async def test_a_config_that_the_target_does_not_know_is_told_and_stops_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[list[str]] = []
+
+    async def try_creating(client: Any, topics: Sequence[NewTopic]) -> dict[str, Refused]:
+        copies = [one for one in topics if one.name in ("A.t", "A.u")]
+        tried.append([one.name for one in copies])
+        unknown = Refused(40, "InvalidConfig: Unknown topic config name: retention.ms")
+        return {one.name: unknown for one in copies if one.configs}
+
+    monkeypatch.setattr(creation_check, "try_creating", try_creating)
+    stage.topics["A"] = {"t": 1, "u": 1}
+    assert await stage.problems(mirror(), "t", "u") == ()
+    assert stage.check.doubts == [
+        "mm2.properties: A->B.config.properties.exclude: cluster 'B' does not know config retention.ms: A.t and such"
+        " copies are created without it; upgrade the target, or add retention.ms to config.properties.exclude"
+    ]
+    assert [names for names in tried if names] == [["A.t", "A.u"], ["A.t", "A.u"]], "the same without the config"
+
+
 async def test_missing_rights_are_told_once_for_a_cluster_and_never_of_topics_of_mm2(stage: Stage) -> None:
     stage.topics = {"A": {"t": 1, "u": 2, "secret": 1}, "B": {"A.u": 1}}
     denied = Refused(29, "TopicAuthorizationFailed")

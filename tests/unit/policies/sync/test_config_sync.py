@@ -151,7 +151,8 @@ def test_a_config_that_the_target_does_not_know_is_told() -> None:
             topic="t",
             target="A.t",
             kind=ConflictKind.UNKNOWN,
-            what="the target does not know config brand.new (the source has brand.new=5)",
+            what="the target does not know config brand.new (the source has brand.new=5): upgrade the target, or add"
+            " brand.new to config.properties.exclude",
             name="brand.new",
         ),
     )

@@ -96,6 +96,21 @@ def test_json_has_everything(stage: Stage, capsys: pytest.CaptureFixture[str]) -
     assert [outcome["failure"] for outcome in flow["outcomes"]] == [""]
 
 
+def test_a_copy_that_lacks_a_config_is_said(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.source.put("orders", 1, retention_ms="5", brand_new="6")
+    assert stage.run("apply") == exits.OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 change done, 0 failed" in said
+    assert (
+        "done in part: A.orders was created without configs that the target does not know: config brand.new: upgrade"
+        " the target, or add brand.new to config.properties.exclude" in said
+    )
+    assert "topic - 1 partition, 1 replica, retention.ms=5" in said
+    stage.source.put("orders", 1, retention_ms="7", brand_new="6")
+    assert stage.run("plan") == exits.CHANGES
+    assert "conflict, left as it is: A.orders: the target does not know config brand.new" in capsys.readouterr().out
+
+
 def test_what_goes_is_shown_with_its_reason(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.write("raymirror.sync.configs.foreign = remove\n")
     stage.source.put("orders")

@@ -101,6 +101,12 @@ def test_a_failure_and_a_conflict_say_what_was_in_the_way() -> None:
     assert left.detail == "too many"
 
 
+def test_what_was_done_in_part_says_what_is_missing() -> None:
+    change = CreateTopic(topic="t", target="A.t", partitions=1, replication_factor=1, configs={})
+    (row,) = rows_of(RUN, [ChangeOutcome(change=change, lacks="without config x")])
+    assert (row.outcome, row.detail) == ("done", "without config x")
+
+
 def test_what_discovery_did_is_in_the_trail_too() -> None:
     made, grown, failed = discovered(
         RUN,

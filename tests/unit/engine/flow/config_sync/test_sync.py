@@ -224,3 +224,31 @@ async def test_groups_are_asked_for_where_their_acls_are_mirrored() -> None:
     stage.source.bindings = {reads(), group}
     await stage.step()
     assert stage.target.bindings == {reads("A.orders"), reads("A.orders"), group}
+
+
+async def test_a_copy_is_created_without_a_config_that_the_target_does_not_know() -> None:
+    stage = Stage()
+    stage.source.put("orders", 1, retention_ms="5", brand_new="6")
+    looked = await stage.sync.compare(ALL)
+    (outcome,) = await stage.sync.apply(looked.changes)
+    assert stage.target.own == {"A.orders": {"retention.ms": "5"}}
+    assert isinstance(outcome.change, CreateTopic)
+    assert outcome.change.configs == {"retention.ms": "5"}
+    assert outcome.failure == ""
+    assert outcome.lacks == (
+        "A.orders was created without configs that the target does not know: config brand.new: upgrade the target, or"
+        " add brand.new to config.properties.exclude"
+    )
+    assert [one.name for one in (await stage.sync.compare(ALL)).conflicts] == ["brand.new"]
+
+
+async def test_a_refused_config_hinders_no_other_of_its_topic() -> None:
+    stage = Stage()
+    stage.source.put("orders", 1, retention_ms="5", segment_bytes="6")
+    stage.target.put("A.orders", 1)
+    stage.target.refused_configs = ["segment.bytes"]
+    looked = await stage.sync.compare(ALL)
+    outcomes = await stage.sync.apply(looked.changes)
+    found = {one.change.name: bool(one.failure) for one in outcomes if isinstance(one.change, SetConfig)}
+    assert found == {"retention.ms": False, "segment.bytes": True}
+    assert stage.target.own == {"A.orders": {"retention.ms": "5"}}

@@ -192,10 +192,10 @@ class LinkedSettings(FakeSettings):
                 offsets.pop(where, None)
         self._cluster.begun("deleted")
 
-    async def create(self, change: CreateTopic) -> None:
+    async def create(self, change: CreateTopic) -> tuple[str, ...]:
         self._cluster.begun("create")
         is_new = change.target not in self.partitions
-        await super().create(change)
+        unknown = await super().create(change)
         if is_new:
             self._made += 1
             for number in range(change.partitions):
@@ -204,6 +204,7 @@ class LinkedSettings(FakeSettings):
                 told = self._cluster.leader[where]
                 self._cluster.leader[where] = msgspec.structs.replace(told, topic_id=f"{told.topic_id}-{self._made}")
         self._cluster.begun("created")
+        return unknown
 
 
 class Guard:

@@ -12,11 +12,14 @@ from aiokafka.protocol.admin import (
 )
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
-from engine.kafka.admin import settings
+from engine.flow.ports.settings_port import TopicConfig
+from engine.kafka.admin import settings, unknown_configs
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.protocol import admin_codec as codec
 from policies.grants.rights import Grantee
 from policies.sync.acl_sync import Binding, Resource
+from policies.sync.config_sync import CreateTopic
+from policies.sync.creation import Create
 from tests.unit.engine.kafka.protocol.test_admin_codec import ALTERED
 
 READ = Binding(2, "t", 3, "User:ann", "*", 3, 3)
@@ -71,6 +74,51 @@ async def test_a_part_that_is_lost_is_lost_alone(monkeypatch: pytest.MonkeyPatch
     assert "connection lost: b:1" in refused["b"]
     assert "PolicyViolation: no" in refused["d"]
     assert made.requests == 3
+
+
+async def test_a_config_that_is_refused_hinders_no_other() -> None:
+    both: dict[str, str | None] = {"x": "1", "y": None}
+    wanted = {"fine": both, "mixed": both, "denied": both, "alone": {"x": "1"}}
+    rows = [(0, None, 2, "fine"), (40, "bad y", 2, "mixed"), (29, None, 2, "denied"), (44, "bad x", 2, "alone")]
+    broker = Broker(bytes(ALTERED.encode((0, rows))), altered("mixed"), altered("mixed", code=40))
+    refused = await port(broker).alter_each(wanted)
+    assert broker.bodies == [
+        codec.alter_configs(part) for part in (wanted, {"mixed": {"x": "1"}}, {"mixed": {"y": None}})
+    ]
+    assert set(refused) == {("mixed", "y"), ("denied", "x"), ("denied", "y"), ("alone", "x")}
+    assert refused[TopicConfig("mixed", "y")] == (
+        "config y of topic mixed on cluster 'b': InvalidConfig: no; make the cluster accept it, or add y to"
+        " config.properties.exclude"
+    )
+    assert "exclude" not in refused[TopicConfig("denied", "x")]
+
+
+async def test_a_lost_request_is_not_split() -> None:
+    broker = Broker(ConnectionLost("b:1"))
+    refused = await port(broker).alter_each({"t": {"x": "1", "y": "2"}})
+    assert set(refused) == {("t", "x"), ("t", "y")}
+    assert len(broker.bodies) == 1
+
+
+async def test_a_topic_is_created_without_configs_that_the_cluster_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    async def create_topics(_client: object, new: dict[str, Create], *, waits: bool) -> dict[str, bool | KafkaRefusal]:
+        assert waits
+        ((topic, one),) = new.items()
+        asked.append(one.configs)
+        strange = "brand.new" in one.configs
+        return {topic: KafkaRefusal("creating", 40, "Unknown topic config name: brand.new", "") if strange else True}
+
+    monkeypatch.setattr(unknown_configs, "create_topics", create_topics)
+    made = port(Broker())
+    wanted = {"brand.new": "1", "retention.ms": "5"}
+    for topic in ("t", "u"):
+        change = CreateTopic(topic=topic, target=topic, partitions=1, replication_factor=1, configs=wanted)
+        assert await made.create(change) == ("brand.new",)
+    assert asked == [wanted, {"retention.ms": "5"}, {"retention.ms": "5"}]
 
 
 async def test_bindings_go_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:

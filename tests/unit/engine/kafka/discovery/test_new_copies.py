@@ -6,6 +6,8 @@ from typing import cast
 import pytest
 
 from engine.base.errors import KafkaRefusal
+from engine.kafka.admin import unknown_configs
+from engine.kafka.admin.unknown_configs import UnknownConfigs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.discovery import new_copies as under_test
 from engine.kafka.discovery.new_copies import Made, create_copies
@@ -27,8 +29,10 @@ class Stage:
         self.refused: set[str] = set()
         self.left_out: set[str] = set()
         self.created: list[dict[str, Create]] = []
+        self.unknown = UnknownConfigs()
+        self.strange: set[str] = set()
         monkeypatch.setattr(under_test, "describe_each", self.describe_each)
-        monkeypatch.setattr(under_test, "create_topics", self.create_topics)
+        monkeypatch.setattr(unknown_configs, "create_topics", self.create_topics)
 
     async def describe_each(self, _client: ClusterClient, topics: Sequence[str]) -> Told:
         own = {
@@ -38,8 +42,12 @@ class Stage:
         unknown = KafkaRefusal("configs of a topic", 3, "UnknownTopicOrPartition", "")
         return {topic: unknown if topic in self.gone else own for topic in topics}
 
-    async def create_topics(self, _client: ClusterClient, new: dict[str, Create]) -> Made:
+    async def create_topics(self, _client: ClusterClient, new: dict[str, Create], *, waits: bool) -> Made:
+        assert not waits
         self.created.append(dict(new))
+        if self.strange & next(iter(new.values())).configs.keys():
+            name = f"InvalidConfig: Unknown topic config name: {min(self.strange)}"
+            return {topic: KafkaRefusal("creating a topic", 40, name, "") for topic in new}
         refusal = KafkaRefusal("creating a topic", 29, "TopicAuthorizationFailed", "")
         return {
             topic: refusal if topic in self.refused else topic not in self.there
@@ -49,7 +57,7 @@ class Stage:
 
     async def create(self, **partitions: int) -> Made:
         nowhere = cast("ClusterClient", None)
-        return await create_copies(nowhere, nowhere, flow(), list(partitions), partitions)
+        return await create_copies(nowhere, nowhere, flow(), list(partitions), partitions, self.unknown)
 
 
 @pytest.fixture
@@ -89,3 +97,10 @@ async def test_a_request_adds_no_more_records_than_a_controller_takes(stage: Sta
 async def test_a_topic_that_an_answer_leaves_out_has_no_outcome(stage: Stage) -> None:
     stage.left_out = {"A.u"}
     assert await stage.create(t=1, u=1) == {"t": True}
+
+
+async def test_a_config_that_the_target_does_not_know_is_left_out(stage: Stage) -> None:
+    stage.configs, stage.strange = {"retention.ms": "5", "brand.new": "6"}, {"brand.new"}
+    assert await stage.create(t=1, u=1) == {"t": True, "u": True}
+    assert stage.created[-1] == {f"A.{topic}": Create(1, 2, {"retention.ms": "5"}) for topic in ("t", "u")}
+    assert stage.unknown.take_new() == {"brand.new": "A.t"}

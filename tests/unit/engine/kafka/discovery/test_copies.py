@@ -7,14 +7,17 @@ from uuid import UUID
 import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.core.events.config_events import ConfigUnknown
 from engine.core.events.events import AnyEvent, TopicCreated, TopicFailed
 from engine.flow.ports.settings_port import TOPICS_AT_ONCE
+from engine.kafka.admin.unknown_configs import UnknownConfigs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
-from engine.kafka.discovery import topics as under_test
+from engine.kafka.discovery import copies as under_test
+from engine.kafka.discovery.copies import Copies
 from engine.kafka.discovery.copy_checks import CopyChecks
+from engine.kafka.discovery.discovery_events import DiscoveryEvents
 from engine.kafka.discovery.new_copies import Made
-from engine.kafka.discovery.topics import Topics
 from tests.unit.engine.config_files import flow
 
 PARTITIONS = 4
@@ -30,8 +33,10 @@ class Stage:
     """A flow with the topic `t`; whether the target's controller makes its copy, or says that it is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        source, target = SimpleNamespace(alias="A"), SimpleNamespace(alias="B")
-        self.topics = Topics(flow(), cast("ClusterClient", source), cast("ClusterClient", target))
+        source, target = (cast("ClusterClient", SimpleNamespace(alias=alias)) for alias in "AB")
+        self.moved: tuple[str, ...] = ()
+        self.told = DiscoveryEvents(flow().name)
+        self.copies = Copies(flow(), source, target, self.told, lambda: self.moved)
         self.makes = True
         self.events: list[AnyEvent] = []
         self.fault: dict[str, Exception] = {}
@@ -39,6 +44,8 @@ class Stage:
         """Whether the request is answered, and the faults are of single topics."""
         self.grow_fault: Exception | None = None
         self.asked: list[list[str]] = []
+        self.strange: dict[str, str] = {}
+        """Configs that the target does not know, by topic."""
         self.grown: list[str] = []
         self.compared: list[str] = []
         self.answers_checks = False
@@ -46,8 +53,12 @@ class Stage:
         monkeypatch.setattr(under_test, "grow_topic", self.grow)
         monkeypatch.setattr(under_test, "check_copies", self.check)
 
-    async def create(self, _source: object, _target: object, _flow: object, topics: list[str], _of: object) -> Made:
+    async def create(
+        self, _source: object, _target: object, _flow: object, topics: list[str], _of: object, unknown: UnknownConfigs
+    ) -> Made:
         self.asked.append(topics)
+        for topic, config in self.strange.items():
+            unknown.learn(f"A.{topic}", 40, f"Unknown topic config name: {config}", {config: "1"})
         if self.each:
             return {topic: cast("KafkaRefusal | None", self.fault.get(topic)) or self.makes for topic in topics}
         for topic in topics:
@@ -68,7 +79,10 @@ class Stage:
         return CopyChecks(differences={topic: [] for topic in copies} if self.answers_checks else {})
 
     async def round(self, topics: list[str], known: Metadata | None = None) -> dict[str, int]:
-        return await self.topics._ready_topics(topics, metadata(*topics), known or metadata(), self.events)
+        try:
+            return await self.copies.prepare(topics, metadata(*topics), known or metadata(), {})
+        finally:
+            self.events += self.told.take()
 
     async def ready(self, known: Metadata | None = None, *, makes: bool) -> int:
         """Look while the broker that is asked knows these copies."""
@@ -149,28 +163,10 @@ async def test_topics_grow_no_more_in_a_round_without_an_answer(monkeypatch: pyt
 
 async def test_a_copy_that_producers_have_moved_to_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
-    stage.topics.moved = lambda: ("s",)
+    stage.moved = ("s",)
     fewer = metadata("A.s", "A.t", partitions=PARTITIONS - 1)
     assert await stage.round(["s", "t"], fewer) == {"s": PARTITIONS - 1, "t": PARTITIONS}
     assert stage.grown == ["A.t"]
-
-
-async def test_a_copy_that_producers_have_moved_to_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their topic on the source may be made anew when nobody uses it; with names kept, the copy has all records."""
-    checked: list[list[str]] = []
-
-    async def check(copies: dict[str, str], *_words: object, may_delete: bool) -> list[AnyEvent]:
-        assert may_delete
-        checked.append(sorted(copies))
-        return []
-
-    stage = Stage(monkeypatch)
-    stage.topics.may_delete = lambda: True
-    monkeypatch.setattr(stage.topics._renewals, "check", check)
-    for moved in ((), ("s",)):
-        stage.topics.moved = lambda moved=moved: moved  # type: ignore[misc]
-        await stage.topics._check_renewals(["s", "t"], metadata(), metadata(), [])
-    assert checked == [["s", "t"], ["t"]]
 
 
 async def test_a_topic_that_is_refused_is_no_load_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +257,22 @@ async def test_a_copy_that_is_made_anew_is_compared_again(monkeypatch: pytest.Mo
     assert stage.compared == []
     await stage.ready(makes=True)
     assert stage.compared == ["t"]
+
+
+async def test_a_config_that_the_target_does_not_know_is_one_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.strange = {"t": "brand.new", "u": "brand.new"}
+    for topics in (["t", "u"], ["v"]):
+        await stage.round(topics)
+    (event,) = (one for one in stage.events if not isinstance(one, TopicCreated))
+    assert event == ConfigUnknown(flow=flow().name, name="brand.new", target="A.t")
+    assert "add brand.new to config.properties.exclude" in event.text()
+
+
+async def test_a_value_that_the_target_refuses_says_what_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    stage.each = True
+    stage.fault["t"] = KafkaRefusal("creating topic A.t", 40, "InvalidConfig: Invalid value", "")
+    await stage.round(["t"])
+    (event,) = stage.events
+    assert event.text().endswith("or add the config to config.properties.exclude")
