@@ -23,6 +23,8 @@ from policies.selection import TopicSelection
 
 ABOVE_END = "above the target's end"
 NO_TARGET = "target partition not reachable"
+UNREAD_STINTS = "the offset map begins later, and those of earlier stints cannot be read"
+"""Why an offset before the map has no answer for now."""
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 _BREATH = 100
 """Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
@@ -64,6 +66,10 @@ class Maps(FollowedMaps, Protocol):
 
     def begins(self, lane: TopicPartition) -> int:
         """Return the first source offset that the map of a lane answers; -1 if it is not known."""
+
+    @property
+    def without_stints(self) -> str:
+        """Why offsets before the present stint have no answer although earlier stints may know them; else empty."""
 
 
 class Near(Protocol):
@@ -214,7 +220,10 @@ class Translations:
     def _place(self, lane: TopicPartition, source_offset: int, metadata: str, answer: Translation) -> TranslatedOffset:
         target = self._targets[lane]
         assert target is not None
-        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, answer.how.value, metadata))
+        how = answer.how.value
+        if answer.how is How.BEFORE and self._maps.without_stints:
+            how = f"{UNREAD_STINTS}: {self._maps.without_stints}"
+        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, how, metadata))
 
     def _within(self, place: TranslatedOffset) -> TranslatedOffset:
         """Check an answer against the target's log."""

@@ -178,7 +178,7 @@ class DrillService(PreviewService):
             self._flow.groups.selection,
             self._source_groups,
             self._target_groups,
-            Translations(self._flow.selection, self._maps, self._target),
+            Translations(self._flow.selection, self._group_maps, self._target),
             course.wish.chosen,
         )
         with course.step(DrillStep.GROUPS):

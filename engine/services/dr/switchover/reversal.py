@@ -18,7 +18,14 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
-from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
+from engine.flow.operations.stints import (
+    CLOSED_NOTES,
+    START_NOTES,
+    TOPICS_NOTES,
+    ClosedRow,
+    StoredStart,
+    closed_row,
+)
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
@@ -30,6 +37,7 @@ from engine.services.dr.switchover.group_starts import mirrored_groups, producer
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
+from engine.services.group_maps import map_topics_of
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
@@ -89,6 +97,7 @@ class PositionsStep:
             await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
         if self._world.keeps_names:
             await self._keep_closed(run)
+            await run.keep(TOPICS_NOTES, [map_topics_of(self._world.flow)])
         await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.

@@ -12,6 +12,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.planning import without_topics
 from engine.flow.config_sync.sync import LOOP
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
@@ -359,7 +360,7 @@ def why_unequal(standing: GroupStatus) -> dict[str, str]:
 
 def in_the_way(standing: GroupStatus) -> dict[str, str]:
     """Return the groups for which nothing can be committed: ahead on the target, active there, or before the map."""
-    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY)
+    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY or UNREAD_STINTS in one.why)
 
 
 def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart, join_runs
 from engine.core.offset_map.offset_map import How, OffsetMap, Translation
-from engine.flow.groups.map_chain import ChainedMaps, ClosedMap, LaneChain
+from engine.flow.groups.map_chain import NO_STINTS, ChainedMaps, ClosedMap, KnownStints, LaneChain
 from policies.model import TopicPartition
 from tests.fakes.maps import FakeMaps
 
@@ -99,7 +99,7 @@ def chained(found: Played, data: st.DataObject, *, in_blocks: bool) -> ChainedMa
     ours, head = maps_of(own, data, in_blocks=in_blocks)
     ours.adopt(LANE, head.head, head.start)
     if not before:
-        return ChainedMaps(ours, FakeMaps(), {})
+        return ChainedMaps(ours, NO_STINTS)
     last, *earlier = before
     closed, end = maps_of(last, data, in_blocks=in_blocks)
     is_taken = data.draw(st.booleans(), label="the last map is in no position any more")
@@ -111,7 +111,7 @@ def chained(found: Played, data: st.DataObject, *, in_blocks: bool) -> ChainedMa
         last=end if is_taken else None,
         earlier=tuple(maps_of(one, data, in_blocks=in_blocks)[1] for one in earlier),
     )
-    return ChainedMaps(ours, closed, {LANE: chain})
+    return ChainedMaps(ours, KnownStints(closed, {LANE: chain}))
 
 
 async def asked(maps: ChainedMaps, offset: int) -> Translation:
@@ -160,7 +160,7 @@ def before(chain: LaneChain, *, closed: ClosedMap | None = None) -> ChainedMaps:
     own.adopt(LANE, OWN.head, OWN.start)
     if closed is not None:
         back.adopt(LANE, closed.head, closed.start)
-    return ChainedMaps(own, back, {LANE: chain})
+    return ChainedMaps(own, KnownStints(back, {LANE: chain}))
 
 
 async def test_a_position_that_was_set_in_another_way_ends_the_chain() -> None:

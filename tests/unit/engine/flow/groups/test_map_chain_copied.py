@@ -5,7 +5,7 @@ from engine.core.offset_map.offset_map import How
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS
-from engine.flow.groups.map_chain import ChainedMaps
+from engine.flow.groups.map_chain import ChainedMaps, KnownStints
 from engine.flow.operations.stints import ClosedRow, Stints, closed_row
 from engine.flow.surveys.record_epochs import epochs_before
 from policies.dr.group_places import PlaceReason
@@ -52,7 +52,7 @@ async def test_a_group_of_any_earlier_stint_is_placed_exactly_by_a_switchover() 
         clusters = {"A": played.a, "B": played.b}
         own = played.maps(flow.source, clusters[flow.target])
         closed = played.maps(flow.target, clusters[flow.source])
-        maps = ChainedMaps(own, closed, played.stints.chains(str, {}, {}))
+        maps = ChainedMaps(own, KnownStints(closed, played.stints.chains(str, {}, {})))
         await maps.follow([HERE])
         assert here.names() == there.names() == [f"{one}-{record}" for one in range(number + 1) for record in range(4)]
         for offset in range(here.end + 1):

@@ -1,0 +1,103 @@
+"""Builds the maps that groups are placed by: those of a flow, with the closed ones of the stints before.
+
+Every command and loop that translates the offsets of groups takes its maps from here, so that all of them know a group
+that has read nothing since before a switchover.
+"""
+
+import msgspec
+
+from engine.base.errors import MirrorError, StateUnreadable
+from engine.config.settings import FlowConfig
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.groups.map_chain import NO_STINTS, ChainedMaps, EarlierStints, ReadMaps
+from engine.flow.groups.translations import Translations
+from engine.flow.operations.reading import read_copy
+from engine.flow.operations.stints import MapTopics, replayed_to, stints_of
+from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
+from engine.flow.topic_logs.sync_reader import SyncReader
+from engine.kafka.gateway import KafkaCluster
+from engine.services.maps import maps_of, quarantine_reader_of
+from engine.state.state import state_topic
+from policies.model import TopicPartition
+
+
+def group_maps_of(
+    flow: FlowConfig, own: ReadMaps, source: KafkaCluster, target: KafkaCluster, *, backwards: bool = False
+) -> ChainedMaps:
+    """Return the maps that groups of a flow are placed by; `own`: its maps alone.
+
+    `backwards`: offsets of the target are translated to the source, so what was replayed there counts. Copies with
+    other names than their topics lie in other logs than what the reverse flow copies, so there is nothing before them.
+    """
+    if flow.naming.shows_source:
+        return ChainedMaps(own, NO_STINTS)
+    return ChainedMaps(own, StoredStints(flow, source, target, backwards=backwards))
+
+
+def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
+    """Build the translator of a flow's commits: by exact maps, and below their start by offset syncs, as MM2 does."""
+    near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
+    own = maps_of(flow, source, target, bears_away=True)
+    return Translations(flow.selection, group_maps_of(flow, own, source, target), target, near)
+
+
+def map_topics_of(flow: FlowConfig) -> MapTopics:
+    """Return where a flow keeps its maps, as a switchover stores it for the flow back."""
+    return MapTopics(
+        positions_topic=flow.positions_topic,
+        partitions=flow.positions_partitions,
+        connector=flow.connector,
+        leaves_out=flow.faults.leaves_out,
+    )
+
+
+class StoredStints:
+    """The stints before the present one of a flow, by the operations on its target (`StintsReader`).
+
+    The maps of the reverse flow are on the source, since that is the target of the reverse flow.
+    """
+
+    def __init__(
+        self, flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, *, backwards: bool = False
+    ) -> None:
+        self._flow, self._source, self._target, self._backwards = flow, source, target, backwards
+
+    async def read(self) -> EarlierStints:
+        """See StintsReader. Raises as `read_copy` does, and as the reader of the quarantine topic."""
+        flow, name = self._flow, self._flow.name
+        copy = await read_copy(self._target, name)
+        try:
+            stints = stints_of(copy, name)
+            if not stints.starts or stints.topics is None:
+                return EarlierStints(*NO_STINTS)
+            replayed = await self._replayed(stints.topics)
+            sides = ({}, replayed) if self._backwards else (replayed, {})
+            chains = stints.chains(flow.selection.target_topic, *sides)
+        except MirrorError:
+            raise
+        except (ValueError, msgspec.MsgspecError) as bad:
+            raise StateUnreadable(state_topic(name.source), f"notes of an operation of {name}", str(bad)) from bad
+        return EarlierStints(closed_maps_of(flow, stints.topics, self._source), chains)
+
+    async def _replayed(self, topics: MapTopics) -> dict[TopicPartition, int]:
+        """Return the offsets behind the last replayed records, on the cluster whose offsets are translated."""
+        if self._backwards:
+            reader = quarantine_reader_of(self._flow, self._target)
+        else:
+            reader = QuarantineReader(self._source, self._flow.name.target, is_used=topics.leaves_out)
+        return replayed_to(await reader.states())
+
+
+def closed_maps_of(flow: FlowConfig, topics: MapTopics, source: KafkaCluster) -> MapReader:
+    """Build the reader of the maps of the reverse flow, which nothing copies.
+
+    One unreachable broker keeps only those lanes from an answer whose maps it leads.
+    """
+    options = MapOptions(
+        positions_topic=topics.positions_topic,
+        positions_partitions=topics.partitions,
+        position_keys=PositionKeys(flow.name.target, topics.connector),
+        bears_away=True,
+    )
+    return MapReader(options, source)
