@@ -4,26 +4,28 @@ Every command and loop that translates the offsets of groups takes its maps from
 that has read nothing since before a switchover.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
-from engine.base.errors import MirrorError, StateUnreadable
 from engine.config.settings import FlowConfig
+from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position_keys import PositionKeys
-from engine.flow.groups.map_chain import NO_STINTS, ChainedMaps, EarlierStints, ReadMaps
+from engine.flow.groups.map_chain import NO_STINTS, ChainedMaps, EarlierStints, LaneChain, ReadMaps
 from engine.flow.groups.translations import Translations
 from engine.flow.operations.reading import read_copy
-from engine.flow.operations.stints import MapTopics, replayed_to, stints_of
+from engine.flow.operations.stints import ClosedRow, MapTopics, Stints, replayed_to, stints_of
+from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.flow.topic_logs.sync_reader import SyncReader
 from engine.kafka.gateway import KafkaCluster
 from engine.services.maps import maps_of, quarantine_reader_of
-from engine.state.state import state_topic
 from policies.model import TopicPartition
 
 
 def group_maps_of(
-    flow: FlowConfig, own: ReadMaps, source: KafkaCluster, target: KafkaCluster, *, backwards: bool = False
+    flow: FlowConfig, own: ReadMaps, source: Cluster, target: Cluster, *, backwards: bool = False
 ) -> ChainedMaps:
     """Return the maps that groups of a flow are placed by; `own`: its maps alone.
 
@@ -58,38 +60,50 @@ class StoredStints:
     The maps of the reverse flow are on the source, since that is the target of the reverse flow.
     """
 
-    def __init__(
-        self, flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, *, backwards: bool = False
-    ) -> None:
+    def __init__(self, flow: FlowConfig, source: Cluster, target: Cluster, *, backwards: bool = False) -> None:
         self._flow, self._source, self._target, self._backwards = flow, source, target, backwards
 
     async def read(self) -> EarlierStints:
-        """See StintsReader. Raises as `read_copy` does, and as the reader of the quarantine topic."""
-        flow, name = self._flow, self._flow.name
-        copy = await read_copy(self._target, name)
-        try:
-            stints = stints_of(copy, name)
-            if not stints.starts or stints.topics is None:
-                return EarlierStints(*NO_STINTS)
-            replayed = await self._replayed(stints.topics)
-            sides = ({}, replayed) if self._backwards else (replayed, {})
-            chains = stints.chains(flow.selection.target_topic, *sides)
-        except MirrorError:
-            raise
-        except (ValueError, msgspec.MsgspecError) as bad:
-            raise StateUnreadable(state_topic(name.source), f"notes of an operation of {name}", str(bad)) from bad
-        return EarlierStints(closed_maps_of(flow, stints.topics, self._source), chains)
+        """See StintsReader. Raises as `read_copy` and `stints_of` do, and as the reader of the quarantine topic."""
+        stints = await self._stints()
+        if not stints.starts or stints.topics is None:
+            return EarlierStints(*NO_STINTS)
+        await self._refuse_hidden(stints.topics)
+        return EarlierStints(closed_maps_of(self._flow, stints.topics, self._source), await self._chains(stints))
 
-    async def _replayed(self, topics: MapTopics) -> dict[TopicPartition, int]:
-        """Return the offsets behind the last replayed records, on the cluster whose offsets are translated."""
+    async def chains(self, last: Mapping[TopicPartition, ClosedRow]) -> dict[TopicPartition, LaneChain]:
+        """Return the chains alone; `last`: the maps of the last stint, if they are stored elsewhere. Raises as `read`.
+
+        For whoever has taken these maps from their positions, so that nothing else is left of them.
+        """
+        stints = await self._stints()
+        return await self._chains(msgspec.structs.replace(stints, last=last or stints.last))
+
+    async def _refuse_hidden(self, topics: MapTopics) -> None:
+        """Raise KafkaRefusal if raymirror may not see a topic of the maps: to it, that looks like one without maps."""
+        for topic in (topics.positions_topic, map_topic(self._flow.name.target)):
+            if await self._source.leaders([TopicPartition(topic, 0)]):
+                continue
+            if (refusal := await self._source.hides(topic)) is not None:
+                raise refusal
+
+    async def _stints(self) -> Stints:
+        return stints_of(await read_copy(self._target, self._flow.name), self._flow.name)
+
+    async def _chains(self, stints: Stints) -> dict[TopicPartition, LaneChain]:
+        replayed = replayed_to(await self._quarantine(stints.topics).states())
+        sides = ({}, replayed) if self._backwards else (replayed, {})
+        return stints.chains(self._flow.selection.target_topic, *sides)
+
+    def _quarantine(self, topics: MapTopics | None) -> QuarantineReader:
+        """Return the reader of what was replayed on the cluster whose offsets are translated."""
         if self._backwards:
-            reader = quarantine_reader_of(self._flow, self._target)
-        else:
-            reader = QuarantineReader(self._source, self._flow.name.target, is_used=topics.leaves_out)
-        return replayed_to(await reader.states())
+            return quarantine_reader_of(self._flow, self._target)
+        is_used = topics is not None and topics.leaves_out
+        return QuarantineReader(self._source, self._flow.name.target, is_used=is_used)
 
 
-def closed_maps_of(flow: FlowConfig, topics: MapTopics, source: KafkaCluster) -> MapReader:
+def closed_maps_of(flow: FlowConfig, topics: MapTopics, source: Cluster) -> MapReader:
     """Build the reader of the maps of the reverse flow, which nothing copies.
 
     One unreachable broker keeps only those lanes from an answer whose maps it leads.

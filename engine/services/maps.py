@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from engine.config.settings import FlowConfig
+from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import LastKnown, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
@@ -51,7 +52,7 @@ def maps_of(
     return MapReader(options, target, source if syncs.cluster == flow.name.source else target)
 
 
-def quarantine_reader_of(flow: FlowConfig, target: KafkaCluster) -> QuarantineReader:
+def quarantine_reader_of(flow: FlowConfig, target: Cluster) -> QuarantineReader:
     """Build the reader of the records that a flow's target has refused; without such a topic it finds none."""
     return QuarantineReader(target, flow.name.source, is_used=flow.faults.leaves_out)
 

@@ -84,6 +84,7 @@ def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
     _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
     left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
     _list("set on the copy only, left as it is", left)
+    _list("left as it is, because its producers write to the copy since a move", list(found.handed_over))
     _list("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])
     _list("could not be read", [f"{name}: {why}" for name, why in found.unread.items()])
     for cluster in found.no_authorizer:

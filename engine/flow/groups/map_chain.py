@@ -91,8 +91,7 @@ class _ChainPart(msgspec.Struct, frozen=True):
     @property
     def source_begin(self) -> int:
         """Where it begins on our source."""
-        begin, there = self.begins(backwards=True)
-        return there if self.is_back else begin
+        return self.begins(backwards=True)[1]
 
     def begins(self, *, backwards: bool) -> tuple[int, int]:
         """Return where it begins: on its own source, and on our target (`backwards`: on our source)."""
@@ -140,7 +139,7 @@ class StintsReader(Protocol):
     """Reads the stints before the present one."""
 
     async def read(self) -> EarlierStints:
-        """Return them. Raises MirrorError."""
+        """Return them. Raises MirrorError; ValueError for what raymirror does not write."""
 
 
 class KnownStints(NamedTuple):
@@ -183,7 +182,7 @@ class ChainedMaps:
         try:
             async with asyncio.timeout(_WITHIN_S):
                 await self._follow_closed(lanes)
-        except (MirrorError, OSError, TimeoutError) as failure:
+        except (MirrorError, OSError, TimeoutError, ValueError) as failure:
             self.without_stints = str(failure) or f"no answer within {_WITHIN_S:.0f} s"
             self._again_at_s = now_s() + _AGAIN_S
         else:

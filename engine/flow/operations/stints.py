@@ -127,7 +127,10 @@ def _of_lane(rows: Iterable[Mapping[TopicPartition, _T]], lane: TopicPartition, 
 
 
 def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
-    """Return what a cluster has stored of the stints before the present one of a flow."""
+    """Return what a cluster has stored of the stints before the present one of a flow.
+
+    Raises ValueError for notes that raymirror does not write.
+    """
     latest = sorted(copy.operations, key=lambda one: (one.began_ms, one.id), reverse=True)
     led = tuple(_led(latest, flow))
     since = takewhile(lambda one: not _begins_stint(one, flow), latest)

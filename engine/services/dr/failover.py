@@ -207,8 +207,12 @@ class Failover(Opened):
                 return found
             await pause(_AGAIN_S)
 
+    def _translations(self) -> Translations:
+        """Build the translator of the groups' commits."""
+        return Translations(self._flow.selection, self._group_maps, self._target)
+
     def _stands(self, *, commit: bool) -> GroupStatusReader:
-        translations = Translations(self._flow.selection, self._group_maps, self._target)
+        translations = self._translations()
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,

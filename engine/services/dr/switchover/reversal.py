@@ -97,7 +97,6 @@ class PositionsStep:
             await run.keep(BEFORE_NOTES, [StoredStart(*lane, before.get(lane, -1)) for lane in sorted(starts)])
         if self._world.keeps_names:
             await self._keep_closed(run)
-            await run.keep(TOPICS_NOTES, [map_topics_of(self._world.flow)])
         await run.keep(START_NOTES, [StoredStart(*lane, start) for lane, start in sorted(starts.items())])
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
@@ -106,7 +105,7 @@ class PositionsStep:
         return {"reverse_partitions": len(starts)}
 
     async def _keep_closed(self, run: StepRun) -> None:
-        """Store the maps of the last stint of the reverse flow, which this step takes from its positions.
+        """Store where our maps are, and those of the last stint of the reverse flow, which this step takes away.
 
         Groups that have read little since are placed by them, now and after later switchovers. After a kill or an abort
         the positions have none any more: what was stored stays.
@@ -117,6 +116,7 @@ class PositionsStep:
         stored = await stored_positions(self._world.source, reverse.positions_topic, reverse.position_keys)
         rows |= {lane: closed_row(lane, one) for lane, one in stored.lanes.items() if isinstance(one, Position)}
         await run.keep(CLOSED_NOTES, [rows[lane] for lane in sorted(rows)])
+        await run.keep(TOPICS_NOTES, [map_topics_of(self._world.flow)])
 
     async def _known(self) -> LastKnown:
         """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""

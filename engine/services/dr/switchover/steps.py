@@ -9,7 +9,6 @@ import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
-from engine.flow.config_sync.planning import without_topics
 from engine.flow.config_sync.sync import LOOP
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.groups.translations import UNREAD_STINTS
@@ -179,9 +178,9 @@ class CheckStep:
         if not (wanted.configs or wanted.acls):
             return []
         scope = msgspec.structs.replace(LOOP, configs=wanted.configs, acls=wanted.acls)
-        async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
+        handed_over = moves.topics if self._world.keeps_names else ()
+        async with config_sync(self._world.config, self._world.flow, "raymirror-switchover", handed_over) as sync:
             plan = await sync.compare(scope)
-        plan = without_topics(plan, moves.topics if self._world.keeps_names else ())
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
 
 
