@@ -19,29 +19,42 @@ from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.flow.topic_logs.sync_reader import SyncReader
+from engine.kafka.data.partition_ends import BROKER_WITHIN_S
 from engine.kafka.gateway import KafkaCluster
 from engine.services.maps import maps_of, quarantine_reader_of
 from policies.model import TopicPartition
 
 
+_WITHIN_S = 30.0
+"""Who has time, as a mirror that copies has, waits for long maps."""
+
+
 def group_maps_of(
-    flow: FlowConfig, own: ReadMaps, source: Cluster, target: Cluster, *, backwards: bool = False
+    flow: FlowConfig,
+    own: ReadMaps,
+    source: Cluster,
+    target: Cluster,
+    *,
+    backwards: bool = False,
+    within_s: float = BROKER_WITHIN_S,
 ) -> ChainedMaps:
     """Return the maps that groups of a flow are placed by; `own`: its maps alone.
 
     `backwards`: offsets of the target are translated to the source, so what was replayed there counts. Copies with
     other names than their topics lie in other logs than what the reverse flow copies, so there is nothing before them.
+    `within_s`: what one look at the maps may take for earlier stints.
     """
     if flow.naming.shows_source:
         return ChainedMaps(own, NO_STINTS)
-    return ChainedMaps(own, StoredStints(flow, source, target, backwards=backwards))
+    return ChainedMaps(own, StoredStints(flow, source, target, backwards=backwards), within_s=within_s)
 
 
 def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
     """Build the translator of a flow's commits: by exact maps, and below their start by offset syncs, as MM2 does."""
     near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
     own = maps_of(flow, source, target, bears_away=True)
-    return Translations(flow.selection, group_maps_of(flow, own, source, target), target, near)
+    maps = group_maps_of(flow, own, source, target, within_s=_WITHIN_S)
+    return Translations(flow.selection, maps, target, near)
 
 
 def map_topics_of(flow: FlowConfig) -> MapTopics:

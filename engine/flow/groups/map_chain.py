@@ -25,8 +25,9 @@ from policies.model import TopicPartition
 
 _BEHIND = (How.END, How.BEYOND)
 _ANSWERS = (How.RUN, How.REFINED)
-_WITHIN_S, _AGAIN_S = 5.0, 5.0
-"""Reading earlier stints may take so many seconds of one `follow`; after a failure they are read again so much later."""
+_AGAIN_S, _PAUSES = 5.0, 9.0
+"""Earlier stints that could not be read are read again after so many seconds, and so many times what it took: a source
+that does not answer must not hold up every round."""
 
 
 class ReadMaps(FollowedMaps, Protocol):
@@ -161,11 +162,11 @@ class ChainedMaps:
     """The maps of a flow, completed by the closed ones of earlier stints (`engine.flow.groups.translations.Maps`).
 
     `own`: of the flow. Blocks of its reverse have negative numbers here. Closed maps do not change, so they are read
-    once. While they cannot be read, the flow's own maps answer alone.
+    once. While they cannot be read, the flow's own maps answer alone. `within_s`: what one `follow` may take for them.
     """
 
-    def __init__(self, own: ReadMaps, stints: StintsReader) -> None:
-        self._own, self._stints = own, stints
+    def __init__(self, own: ReadMaps, stints: StintsReader, *, within_s: float = 5.0) -> None:
+        self._own, self._stints, self._within_s = own, stints, within_s
         self._closed, self._chains = NO_STINTS
         self._is_known = False
         self._followed: set[TopicPartition] = set()
@@ -177,17 +178,18 @@ class ChainedMaps:
     async def follow(self, lanes: Collection[TopicPartition]) -> None:
         """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
         await self._own.follow(lanes)
-        if now_s() < self._again_at_s or (self._is_known and not self._missing(lanes)):
+        began_s = now_s()
+        if began_s < self._again_at_s or (self._is_known and not self._missing(lanes)):
             return
         try:
-            async with asyncio.timeout(_WITHIN_S):
+            async with asyncio.timeout(self._within_s):
                 await self._follow_closed(lanes)
         except (MirrorError, OSError, TimeoutError, ValueError) as failure:
-            self.without_stints = str(failure) or f"no answer within {_WITHIN_S:.0f} s"
-            self._again_at_s = now_s() + _AGAIN_S
+            self.without_stints = str(failure) or f"no answer within {self._within_s:.0f} s"
         else:
             self.without_stints = "; ".join(self._closed.away.values())
-            self._again_at_s = now_s() + _AGAIN_S if self._closed.away else float("-inf")
+        if self.without_stints:
+            self._again_at_s = now_s() + max(_AGAIN_S, _PAUSES * (now_s() - began_s))
 
     def _missing(self, lanes: Collection[TopicPartition]) -> list[TopicPartition]:
         return [lane for lane in lanes if lane in self._chains and lane not in self._followed]
@@ -263,7 +265,7 @@ class ChainedMaps:
     async def _recall_closed(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of the reverse flow back; one that cannot be read stays UNREAD, and fails no other lane."""
         try:
-            async with asyncio.timeout(_WITHIN_S):
+            async with asyncio.timeout(self._within_s):
                 await self._closed.recall(self._chains[lane].back, blocks)
         except (MirrorError, OSError, TimeoutError):
             return  # the caller sees UNREAD, which is no answer, and asks again

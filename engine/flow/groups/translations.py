@@ -72,6 +72,12 @@ class Maps(FollowedMaps, Protocol):
         """Why offsets before the present stint have no answer although earlier stints may know them; else empty."""
 
 
+def said(answer: Translation, without_stints: str) -> str:
+    """Return how an offset was found, or why not; `without_stints`: why earlier stints could not be asked."""
+    is_unread = answer.how is How.BEFORE and without_stints
+    return f"{UNREAD_STINTS}: {without_stints}" if is_unread else answer.how.value
+
+
 class Near(Protocol):
     """Approximate answers for offsets that the exact map does not cover."""
 
@@ -220,9 +226,7 @@ class Translations:
     def _place(self, lane: TopicPartition, source_offset: int, metadata: str, answer: Translation) -> TranslatedOffset:
         target = self._targets[lane]
         assert target is not None
-        how = answer.how.value
-        if answer.how is How.BEFORE and self._maps.without_stints:
-            how = f"{UNREAD_STINTS}: {self._maps.without_stints}"
+        how = said(answer, self._maps.without_stints)
         return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, how, metadata))
 
     def _within(self, place: TranslatedOffset) -> TranslatedOffset:

@@ -247,14 +247,13 @@ async def test_while_earlier_stints_cannot_be_read_the_own_map_answers_alone(
     assert (maps.without_stints, maps.translate(LANE, 3).how) == ("", How.RUN)
 
 
-async def test_earlier_stints_that_do_not_answer_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_earlier_stints_that_do_not_answer_keep_nobody_waiting() -> None:
     class Silent(LateStints):
         async def read(self) -> EarlierStints:
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(map_chain, "_WITHIN_S", 0.01)
-    maps = ChainedMaps(own_maps(), Silent(FakeMaps()))
+    maps = ChainedMaps(own_maps(), Silent(FakeMaps()), within_s=0.01)
     await maps.follow([LANE])
     assert maps.without_stints == "no answer within 0 s"
     assert maps.translate(LANE, 12).how is How.RUN
@@ -316,3 +315,20 @@ async def test_exact_answers_begin_where_the_chain_does() -> None:
         answered = [offset for offset in range(20) if maps.translate(LANE, offset).exact]
         assert answered[0] == begins
     assert before(CHAIN).begins(TopicPartition("t", 1)) == -1
+
+
+async def test_a_source_that_answers_slowly_takes_a_tenth_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = Waited(monkeypatch)
+
+    class Slow(LateStints):
+        async def read(self) -> EarlierStints:
+            waited.now_s += 4.0
+            return await super().read()
+
+    stints = Slow(FakeMaps(), ConnectionLost("b:1"))
+    maps = ChainedMaps(own_maps(), stints)
+    for later_s, reads in ((0.0, 1), (35.9, 1), (0.2, 2)):
+        waited.now_s += later_s
+        await maps.follow([LANE])
+        assert stints.reads == reads
+    assert maps.without_stints == ""
