@@ -14,7 +14,7 @@ from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.translated import Translated, TranslationRow
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
-from engine.flow.groups.translations import TranslatedOffset
+from engine.flow.groups.translations import TranslatedOffset, with_reason
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Answers, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -179,7 +179,7 @@ class GroupTranslator(Opened):
     def _rows(
         self, commits: Offsets, places: dict[TopicPartition, TranslatedOffset], stored: Offsets
     ) -> tuple[TranslationRow, ...]:
-        rows: list[TranslationRow] = []
+        rows, unread = list[TranslationRow](), self._translations.without_stints
         for lane, (offset, _) in sorted(commits.items()):
             place = places.get(lane)
             if place is None:
@@ -188,7 +188,7 @@ class GroupTranslator(Opened):
                     topic=lane.topic, partition=lane.partition, source_offset=offset, why_not=why, mirrored=False
                 )
             else:
-                row = _row(place, stored)
+                row = _row(place._replace(how=with_reason(place.how, unread)), stored)
             rows.append(row)
         return tuple(rows)
 

@@ -13,7 +13,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, K
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
 from engine.flow.groups.status import selected
-from engine.flow.groups.translations import said
+from engine.flow.groups.translations import said, with_reason
 from engine.flow.ports.ports import Groups, Offsets, Stored
 from policies.groups import GroupSelection, GroupState, Why, barred, wanted
 from policies.model import TopicPartition
@@ -154,7 +154,8 @@ class Failback:
         head = self._maps.head(lane)
         if answer.how is How.BEYOND and head is not None:
             return head.source_next, BEHIND_COPY
-        return answer.offset, said(answer, self._maps.without_stints)
+        why = self._maps.without_stints
+        return answer.offset, with_reason(said(answer, lacks_stints=bool(why)), why)
 
     async def apply(self, rows: Sequence[FailbackRow]) -> tuple[list[FailbackRow], dict[str, str]]:
         """Commit on the source what `look` decided; return the committed rows, and the failed groups with why."""

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from engine.core.events.events import GroupClamped, GroupNotSynced, GroupRefused
+from engine.core.events.recovery_events import WorksAgain
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
 from engine.flow.groups.map_chain import ChainedMaps, KnownStints, LaneChain
+from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.ports.ports import GroupListing, Stored
 from engine.wire.codecs import NONE
 from engine.wire.record import Record
@@ -232,3 +234,21 @@ async def test_a_group_that_has_read_nothing_since_the_flow_was_turned_is_mirror
             assert (pair.told(), keeper.report.without) == ([], {"before": 1})
     assert pair.told() == [("idle", 30, 20)]
     assert (pair.committed("idle"), keeper.report.how) == (20, {"run": 1})
+
+
+async def test_earlier_stints_that_cannot_be_read_are_said_once_and_only_if_a_group_needs_them(pair: Pair) -> None:
+    pair.maps.tell(LANE, [(100, 120, 50)], ends=(150, 170), begins=(100, 120), first=False)
+    pair.maps.without_stints = "a:1 is down"
+    pair.source.put("busy", {LANE: 120})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.events(GroupRefused) == []
+    pair.source.put("idle", {LANE: 30})
+    for _ in range(3):
+        await look_again(pair)
+    assert [one.what for one in pair.events(GroupRefused)] == ["not mirrored; raymirror retries: a:1 is down"]
+    assert pair.keeper.report.without == {UNREAD_STINTS: 1}, "a code: metrics have it as a label"
+    pair.maps.without_stints = ""
+    for _ in range(2):
+        await look_again(pair)
+    assert len(pair.events(WorksAgain)) == 1
