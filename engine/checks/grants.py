@@ -15,6 +15,7 @@ from policies.grants.planning import Grant, GrantFacts, acl_names, grants_of
 from policies.grants.resources import ResourceGroup
 from policies.grants.rights import CLUSTER_NAME, EVERY, ResourceName
 from policies.groups import DRILL_GROUPS
+from policies.model import FlowName
 from policies.naming import HEARTBEATS, DefaultNaming
 from policies.own.own_naming import OwnNaming
 from policies.sync.topic_faults import OnRenewal
@@ -58,7 +59,7 @@ def _facts(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFacts]:
         flow=flow.name,
         syncs_cluster=flow.syncs.cluster,
         features=frozenset(_features(config, flow)),
-        names=_names(flow),
+        names=_names(config, flow),
     )
     for one in flow.heartbeats:
         topic = (ResourceName(one.topic),)
@@ -80,6 +81,7 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
         GrantFeature.CHECKPOINTS: groups.checkpoints,
         GrantFeature.ON_COMMIT: groups.on_commit and (groups.checkpoints or groups.commits),
         GrantFeature.COMMITS: groups.commits,
+        GrantFeature.EARLIER_STINTS: not flow.naming.shows_source,
         GrantFeature.CONFIGS: sync.configs or sync.history,
         GrantFeature.ACLS: sync.acls,
         GrantFeature.RECREATED: any(rule.choice == OnRenewal.RECREATE.value for rule in flow.faults.renewals),
@@ -93,9 +95,9 @@ def _features(config: MirrorConfig, flow: FlowConfig) -> Iterator[GrantFeature]:
     yield from (feature for feature, is_on in wanted.items() if is_on)
 
 
-def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
+def _names(config: MirrorConfig, flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
     (source, target), groups = flow.name, flow.groups
-    topics = _topics(flow)
+    topics, reverse = _topics(flow), (_positions_topic_of_reverse(config, flow), map_topic(target))
     return {
         ResourceGroup.TOPICS: topics,
         ResourceGroup.PRODUCED: topics,
@@ -116,11 +118,17 @@ def _names(flow: FlowConfig) -> dict[ResourceGroup, tuple[ResourceName, ...]]:
         ResourceGroup.DRILL_GROUPS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
         ResourceGroup.DRILL_TOPICS: (ResourceName(DRILL_GROUPS, is_prefix=True),),
         ResourceGroup.CLUSTER: (ResourceName(CLUSTER_NAME),),
-        ResourceGroup.REVERSE_TOPICS: tuple(
-            ResourceName(name) for name in (state_topic(target), f"mm2-offsets.{target}.internal", map_topic(target))
-        ),
+        ResourceGroup.REVERSE_TOPICS: tuple(ResourceName(name) for name in (state_topic(target), *reverse)),
+        ResourceGroup.REVERSE_MAPS: tuple(ResourceName(name) for name in (*reverse, quarantine_topic(target))),
         ResourceGroup.REVERSE_IDS: (ResourceName(f"raymirror.{target}->{source}.", is_prefix=True),),
     }
+
+
+def _positions_topic_of_reverse(config: MirrorConfig, flow: FlowConfig) -> str:
+    """Return the positions topic of the reverse flow: as it has it if it is enabled, else by its usual name."""
+    back = FlowName(flow.name.target, flow.name.source)
+    usual = f"mm2-offsets.{back.source}.internal"
+    return next((one.positions_topic for one in config.flows if one.name == back), usual)
 
 
 def _topics(flow: FlowConfig) -> tuple[ResourceName, ...]:

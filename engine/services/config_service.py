@@ -18,6 +18,7 @@ from engine.flow.config_sync.round_desk import RoundDesk
 from engine.flow.config_sync.round_messages import ClusterIds, pack_memory, unpack_memory
 from engine.flow.config_sync.sync import ConfigSync
 from engine.flow.failback.lent_configs import NotTakenBack, take_back
+from engine.flow.ports.ports import Cluster
 from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
@@ -27,6 +28,8 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
+from engine.state.state import MOVE_SCOPE, MOVED_TOPIC, StateCodec, desired_of, state_topic
+from policies.model import TopicPartition
 from policies.sync.config_sync import Known
 
 
@@ -47,17 +50,40 @@ def history_flow(flow: FlowConfig) -> HistoryFlow:
 
 
 @asynccontextmanager
-async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) -> AsyncIterator[ConfigSync]:
+async def config_sync(
+    config: MirrorConfig, flow: FlowConfig, client_id: str, handed_over: Collection[str] | None = None
+) -> AsyncIterator[ConfigSync]:
     """Connect to both clusters of a flow, for one comparison or more.
 
-    Raises BrokerUnreachable, OtherCluster, ConfigError; SameCluster if both are one cluster and that is not allowed.
+    `handed_over`: topics whose copies are left alone; None: those that `topics_handed_over` finds.
+
+    Raises BrokerUnreachable, OtherCluster, ConfigError; SameCluster if both are one cluster and that is not allowed; and
+    what `topics_handed_over` raises: else nobody knows which copies must not be touched.
     """
     source, target = clients_of(config, flow.name, client_id)
     async with opened(source, target):
         within_one = await refuse_one_cluster(flow, source, target)
         await check_clusters(flow, source, target)
         options = config_sync_options(flow, within_one=within_one)
-        yield ConfigSync(options, _unfenced(flow, source, target), KafkaSettings(target))
+        if handed_over is None:
+            there = KafkaCluster(target, request_timeout_s=flow.request_timeout_s)
+            handed_over = await topics_handed_over(flow, there)
+        yield ConfigSync(options, _unfenced(flow, source, target), KafkaSettings(target), handed_over)
+
+
+async def topics_handed_over(flow: FlowConfig, target: Cluster) -> frozenset[str]:
+    """Return the topics whose producers write to the copies since a move; none if producers write to other topics.
+
+    By what a running mirror keeps to, and by the list of moves: changelogs move with their Streams application.
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+    """
+    name, topic = flow.name, state_topic(flow.name.source)
+    if flow.naming.shows_source or not await target.leaders([TopicPartition(topic, 0)]):
+        return frozenset()
+    records = await target.read_records(topic)
+    listed = StateCodec(name, topic, MOVE_SCOPE).decode(records)
+    wanted = desired_of(StateCodec(name, topic).decode(records))
+    return frozenset((*wanted.moved_topics, *(key.subject for key in listed if key.kind == MOVED_TOPIC)))
 
 
 def _unfenced(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:

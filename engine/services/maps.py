@@ -1,15 +1,14 @@
-"""Builds the readers of what a flow's copiers write: positions, offset maps, translations, refused records."""
+"""Builds the readers of what a flow's copiers write: positions, offset maps, refused records."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from engine.config.settings import FlowConfig
-from engine.flow.groups.translations import Translations
+from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import LastKnown, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
-from engine.flow.topic_logs.sync_reader import SyncReader
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 
@@ -53,7 +52,7 @@ def maps_of(
     return MapReader(options, target, source if syncs.cluster == flow.name.source else target)
 
 
-def quarantine_reader_of(flow: FlowConfig, target: KafkaCluster) -> QuarantineReader:
+def quarantine_reader_of(flow: FlowConfig, target: Cluster) -> QuarantineReader:
     """Build the reader of the records that a flow's target has refused; without such a topic it finds none."""
     return QuarantineReader(target, flow.name.source, is_used=flow.faults.leaves_out)
 
@@ -62,9 +61,3 @@ def stored_maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster)
     """Build the reader of a flow's maps as positions have them: without offset syncs, which may be ahead of them."""
     stored = msgspec.structs.replace(flow, syncs=msgspec.structs.replace(flow.syncs, enabled=False))
     return maps_of(stored, source, target)
-
-
-def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
-    """Build the translator of a flow's commits: by exact maps, and below their start by offset syncs, as MM2 does."""
-    near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
-    return Translations(flow.selection, maps_of(flow, source, target, bears_away=True), target, near)

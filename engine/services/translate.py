@@ -14,7 +14,7 @@ from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.translated import Translated, TranslationRow
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
-from engine.flow.groups.translations import TranslatedOffset
+from engine.flow.groups.translations import TranslatedOffset, with_reason
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Answers, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -23,7 +23,8 @@ from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import open_source, tell_apart
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
-from engine.services.maps import clusters_of, last_known_of, translations_of
+from engine.services.group_maps import translations_of
+from engine.services.maps import clusters_of, last_known_of
 from policies.groups import GroupState, WrittenCheckpoint
 from policies.model import TopicPartition
 
@@ -178,7 +179,7 @@ class GroupTranslator(Opened):
     def _rows(
         self, commits: Offsets, places: dict[TopicPartition, TranslatedOffset], stored: Offsets
     ) -> tuple[TranslationRow, ...]:
-        rows: list[TranslationRow] = []
+        rows, unread = list[TranslationRow](), self._translations.without_stints
         for lane, (offset, _) in sorted(commits.items()):
             place = places.get(lane)
             if place is None:
@@ -187,7 +188,7 @@ class GroupTranslator(Opened):
                     topic=lane.topic, partition=lane.partition, source_offset=offset, why_not=why, mirrored=False
                 )
             else:
-                row = _row(place, stored)
+                row = _row(place._replace(how=with_reason(place.how, unread)), stored)
             rows.append(row)
         return tuple(rows)
 

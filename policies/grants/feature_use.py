@@ -25,6 +25,7 @@ class GrantFeature(Enum):
     CHECKPOINTS = "emit.checkpoints.enabled"
     ON_COMMIT = "raymirror.groups.on.commit"
     COMMITS = "sync.group.offsets.enabled"
+    EARLIER_STINTS = "groups that stand before a switchover"
     FAILOVER = "the commands failover and translate"
     FAILBACK = "the command failover --back --apply"
     REPLAY = "the command quarantine"

@@ -182,6 +182,14 @@ USES = (
     ),
     use(GrantFeature.COMMITS, TARGET, ResourceGroup.COPIES, "OffsetCommit", without="no commits on these copies"),
     use(
+        GrantFeature.EARLIER_STINTS,
+        SOURCE,
+        ResourceGroup.REVERSE_MAPS,
+        *READS,
+        needed=False,
+        without="a group that has read nothing since a switchover has no offset on the target until it reads on",
+    ),
+    use(
         GrantFeature.FAILOVER,
         SOURCE,
         ResourceGroup.GROUPS,

@@ -37,6 +37,7 @@ class ResourceGroup(Enum):
     IDS = "the transactional ids of the flow's partitions"
     CLUSTER = "the cluster"
     REVERSE_TOPICS = "the state, positions and map topics of the reverse flow"
+    REVERSE_MAPS = "the positions, map and quarantine topics of the reverse flow"
     REVERSE_IDS = "the transactional ids of the reverse flow"
 
     @property

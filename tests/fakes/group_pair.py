@@ -7,6 +7,7 @@ import pytest
 from engine.core.mm2.mm2_records import Checkpoint, decode_checkpoint
 from engine.flow.groups import away, group_commits, group_notes
 from engine.flow.groups import sync_loop as group_keeper
+from engine.flow.groups.map_chain import ChainedMaps
 from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
 from engine.flow.groups.translations import Translations
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -30,6 +31,8 @@ class Pair:
     def __init__(self, **options: Any) -> None:
         self.source, self.target = FakeGroups("A"), FakeGroups("B")
         self.maps, self.cluster = FakeMaps(), FakeCluster("B")
+        self.chained: ChainedMaps | None = None
+        """The maps to translate by instead, with those of earlier stints."""
         self.log = self.cluster.source(*COPY)
         self.log.data(1000)
         self.cluster.target(CHECKPOINTS)
@@ -44,7 +47,8 @@ class Pair:
         """Make another keeper of the same flow, which has read nothing yet."""
         fast = {"refresh_s": 0.0, "commits": True, "commits_s": 0.0}
         options = GroupOptions(flow=FLOW, selection=GroupSelection(), **{**fast, **self.options})
-        translations = Translations(TopicSelection(FLOW, DefaultNaming()), self.maps, self.cluster)
+        maps = self.chained or self.maps
+        translations = Translations(TopicSelection(FLOW, DefaultNaming()), maps, self.cluster)
         checkpoints = CheckpointLog(self.cluster, CHECKPOINTS, 5.0)
         self.keeper = GroupSyncLoop(options, self.source, self.target, translations, checkpoints, self.reader)
         self.keeper.may_write = lambda: self.ours

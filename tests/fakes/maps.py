@@ -19,6 +19,7 @@ class FakeMaps:
         self.recalled: list[tuple[TopicPartition, list[int]]] = []
         self.blocks: dict[TopicPartition, list[MapBlock]] = {}
         self.away: dict[int, str] = {}
+        self.without_stints = ""
 
     def tell(
         self,

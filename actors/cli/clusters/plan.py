@@ -84,6 +84,7 @@ def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
     list_lines("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
     left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
     list_lines("set on the copy only, left as it is", left)
+    list_lines("left as it is, because its producers write to the copy since a move", list(found.handed_over))
     list_lines("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])
     list_lines("could not be read", [f"{name}: {why}" for name, why in found.unread.items()])
     for cluster in found.no_authorizer:

@@ -55,8 +55,9 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make, in order, and what is left as it is: conflicts, overrides and bindings.
 
     `unread`: topics or parts that could not be read, and why. `no_authorizer`: clusters that have no authorizer.
-    `uncopied`: how many source topics had no copy yet when configs were compared. `look`: all configs that both sides
-    set, if it was asked for.
+    `uncopied`: how many source topics had no copy yet when configs were compared. `handed_over`: topics whose producers
+    write to the copies since a move, so that these are left as they are. `look`: all configs that both sides set, if it
+    was asked for.
     """
 
     changes: tuple[Change, ...] = ()
@@ -67,6 +68,7 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
     unread: dict[str, str] = {}
     no_authorizer: tuple[str, ...] = ()
     uncopied: int = 0
+    handed_over: tuple[str, ...] = ()
     look: ConfigLook | None = None
 
 
@@ -74,7 +76,8 @@ def without_topics(plan: SyncPlan, topics: Collection[str]) -> SyncPlan:
     """Return a plan that leaves the configs of the copies of some source topics as they are."""
     changes = tuple(one for one in plan.changes if isinstance(one, AddAcl) or one.topic not in topics)
     conflicts = tuple(one for one in plan.conflicts if one.topic not in topics)
-    return msgspec.structs.replace(plan, changes=changes, conflicts=conflicts)
+    handed_over = tuple(sorted(topics))
+    return msgspec.structs.replace(plan, changes=changes, conflicts=conflicts, handed_over=handed_over)
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):

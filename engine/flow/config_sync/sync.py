@@ -24,6 +24,7 @@ from engine.flow.config_sync.planning import (
     SyncPlan,
     plan_snapshot,
     sync_plan,
+    without_topics,
 )
 from engine.flow.config_sync.reading import ComparedAcls, compare_acls, copied_topics
 from engine.flow.config_sync.snapshot import Snapshots
@@ -61,12 +62,17 @@ class LookedAgain(NamedTuple):
 
 
 class ConfigSync:
-    """Compares and applies; remembers between two comparisons which configs source topics set themselves (`known`)."""
+    """Compares and applies; remembers between two comparisons which configs source topics set themselves (`known`).
 
-    def __init__(self, options: ConfigSyncOptions, source: Settings, target: Settings) -> None:
+    `handed_over`: source topics whose producers write to the copies since a move, so that these are left as they are.
+    """
+
+    def __init__(
+        self, options: ConfigSyncOptions, source: Settings, target: Settings, handed_over: Collection[str] = ()
+    ) -> None:
         self.options = options
         self.known: Known = {}
-        self._source, self._target = source, target
+        self._source, self._target, self._handed_over = source, target, handed_over
         self._snapshots = Snapshots(source, target, options.acls.selection)
 
     async def compare(self, scope: Scope) -> SyncPlan:
@@ -86,7 +92,8 @@ class ConfigSync:
                 acls = await compare_acls(self._source, self._target, self.options, list(topics))
 
         await run_all(configs(), bindings())
-        return sync_plan(found, acls.plan, acls.unread, acls.no_authorizer)
+        plan = sync_plan(found, acls.plan, acls.unread, acls.no_authorizer)
+        return without_topics(plan, self._handed_over)
 
     async def _compare_configs(self, topics: Mapping[str, TopicState], scope: Scope) -> Compared:
         rules = self.options.configs

@@ -8,7 +8,7 @@ from engine.flow.failback.first_steps import restored
 from engine.flow.failback.group_moves import GroupMoves
 from engine.flow.failback.rows import COMMITS, GROUPS, UNREAD, GroupCommit, LaneRow, LateRow, UnreadGroup, kept_lane
 from engine.flow.failback.step import FailbackStep
-from engine.flow.groups.map_chain import ChainedMaps, NotedMaps
+from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow
@@ -25,7 +25,7 @@ class MoveGroups(FailbackStep):
         """See Step."""
         world, rows, late = self.world, self.rows(run), self.late(run)
         noted = {row.lane: row for row in run.notes(CLOSED_NOTES, ClosedRow) or ()}
-        forward = ChainedMaps(world.forward_maps(), NotedMaps(), await world.chains(noted))
+        forward = ChainedMaps(world.forward_maps(), KnownStints(NotedMaps(), await world.chains(noted)))
         back = world.back_maps()
         moves = GroupMoves(world.groups, world.source.groups, world.target.groups, forward, back)
         run.assure()

@@ -13,6 +13,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, K
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.offset_map.offset_map import How, Translation
 from engine.flow.groups.status import selected
+from engine.flow.groups.translations import said, with_reason
 from engine.flow.ports.ports import Groups, Offsets, Stored
 from policies.groups import GroupSelection, GroupState, Why, barred, wanted
 from policies.model import TopicPartition
@@ -43,6 +44,10 @@ class FailbackMaps(Protocol):
 
     def head(self, lane: TopicPartition) -> MapHead | None:
         """Return where the copy of a lane ends; None if it is not known."""
+
+    @property
+    def without_stints(self) -> str:
+        """Why earlier stints could not be asked; empty if they were."""
 
 
 class FailbackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +154,8 @@ class Failback:
         head = self._maps.head(lane)
         if answer.how is How.BEYOND and head is not None:
             return head.source_next, BEHIND_COPY
-        return answer.offset, answer.how.value
+        why = self._maps.without_stints
+        return answer.offset, with_reason(said(answer, lacks_stints=bool(why)), why)
 
     async def apply(self, rows: Sequence[FailbackRow]) -> tuple[list[FailbackRow], dict[str, str]]:
         """Commit on the source what `look` decided; return the committed rows, and the failed groups with why."""

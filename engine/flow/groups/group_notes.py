@@ -18,13 +18,14 @@ from engine.core.offset_map.offset_map import CLAMPED, How
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import LatencyHistogram
 from engine.flow.groups.away import AwayBrokers
-from engine.flow.groups.translations import TranslatedOffset
+from engine.flow.groups.translations import UNREAD_STINTS, TranslatedOffset
 from policies.model import FlowName
 
 _NAMED = 20
 """Most groups named in one report, or in the events of one round; the rest is only counted."""
 _EVENTS = 1_000
 _ALL = "consumer groups"
+_OLD = "consumer groups that have read nothing since a switchover"
 _TOLD = float("inf")
 """Replaces the time of the last read after an event has said that commits are not read."""
 _TOLD_AFTER = 3
@@ -40,6 +41,8 @@ class GroupNotes:
         self._rewinds = OffsetResets(flow)
         self.not_synced: dict[str, str] = {}
         """Groups of a kind that is not mirrored, and why."""
+        self._unread = ""
+        """Why earlier stints could not be read when that was last said; empty if they were read since."""
         self._clamped: dict[str, int] = {}
         self._how: dict[str, Counter[tuple[bool, str]]] = {}
         self._total: Counter[tuple[bool, str]] = Counter()
@@ -131,6 +134,15 @@ class GroupNotes:
     def waits(self, group: str) -> bool:
         """Whether an offset of the group has no translation yet, but may get one."""
         return any(not there and how != How.BEFORE.value for there, how in self._how.get(group, ()))
+
+    def unread(self, why: str, places: Mapping[str, Sequence[TranslatedOffset]]) -> None:
+        """Note why earlier stints cannot be read, once, if a group needs them; and that they were."""
+        if self._unread and not why:
+            self._unread = ""
+            self.say(WorksAgain(flow=self._flow, subject=_OLD, what="mirrored again"))
+        elif why and not self._unread and any(one.how == UNREAD_STINTS for rows in places.values() for one in rows):
+            self._unread = why
+            self.say(GroupRefused(flow=self._flow, group=_OLD, what=f"not mirrored; raymirror retries: {why}"))
 
     def clamped(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> None:
         """Report groups that begin at the target's log start, because retention there deleted what they point at."""

@@ -10,11 +10,14 @@ stint begins right where the one before it has ended: nothing but markers lies b
 of a stint is at the begin of the next one.
 """
 
+import asyncio
 from collections.abc import Collection, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from engine.base.clock import now_s
+from engine.base.errors import MirrorError
 from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.offset_map.offset_map import How, OffsetMap, Translation
 from engine.flow.groups.translations import FollowedMaps
@@ -22,6 +25,9 @@ from policies.model import TopicPartition
 
 _BEHIND = (How.END, How.BEYOND)
 _ANSWERS = (How.RUN, How.REFINED)
+_AGAIN_S, _PAUSES = 5.0, 9.0
+"""Earlier stints that could not be read are read again after so many seconds, and so many times what it took: a source
+that does not answer must not hold up every round."""
 
 
 class ReadMaps(FollowedMaps, Protocol):
@@ -83,6 +89,11 @@ class _ChainPart(msgspec.Struct, frozen=True):
         """Return the offset on our target for one on our source; `backwards`: on our source for one on our target."""
         return self.map.source_of(offset) if self.is_back is not backwards else self.map.translate(offset)
 
+    @property
+    def source_begin(self) -> int:
+        """Where it begins on our source."""
+        return self.begins(backwards=True)[1]
+
     def begins(self, *, backwards: bool) -> tuple[int, int]:
         """Return where it begins: on its own source, and on our target (`backwards`: on our source)."""
         start = self.map.begins
@@ -118,24 +129,83 @@ class NotedMaps:
         return lane in self._maps
 
 
+class EarlierStints(NamedTuple):
+    """The stints before the present one. `closed`: the maps of the reverse flow, which nothing copies."""
+
+    closed: ReadMaps
+    chains: Mapping[TopicPartition, LaneChain]
+
+
+class StintsReader(Protocol):
+    """Reads the stints before the present one."""
+
+    async def read(self) -> EarlierStints:
+        """Return them. Raises MirrorError; ValueError for what raymirror does not write."""
+
+
+class KnownStints(NamedTuple):
+    """Stints that are known already (`StintsReader`)."""
+
+    closed: ReadMaps
+    chains: Mapping[TopicPartition, LaneChain]
+
+    async def read(self) -> EarlierStints:
+        """See StintsReader."""
+        return EarlierStints(*self)
+
+
+NO_STINTS = KnownStints(NotedMaps(), {})
+"""There was no switchover, or copies have other names than their topics, so that they lie in other logs."""
+
+
 class ChainedMaps:
     """The maps of a flow, completed by the closed ones of earlier stints (`engine.flow.groups.translations.Maps`).
 
-    `own`: of the flow. `closed`: of its reverse, which nothing copies; its blocks have negative numbers here.
+    `own`: of the flow. Blocks of its reverse have negative numbers here. Closed maps do not change, so they are read
+    once. While they cannot be read, the flow's own maps answer alone. `within_s`: what one `follow` may take for them.
     """
 
-    def __init__(self, own: ReadMaps, closed: ReadMaps, chains: Mapping[TopicPartition, LaneChain]) -> None:
-        self._own, self._closed, self._chains = own, closed, chains
+    def __init__(self, own: ReadMaps, stints: StintsReader, *, within_s: float = 5.0) -> None:
+        self._own, self._stints, self._within_s = own, stints, within_s
+        self._closed, self._chains = NO_STINTS
+        self._is_known = False
+        self._followed: set[TopicPartition] = set()
         self._earlier: dict[TopicPartition, tuple[_ChainPart, ...]] = {}
+        self._again_at_s = float("-inf")
+        self.without_stints = ""
+        """Why earlier stints could not be read; empty if they were."""
 
     async def follow(self, lanes: Collection[TopicPartition]) -> None:
         """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
         await self._own.follow(lanes)
-        chains = [self._chains[lane] for lane in lanes if lane in self._chains]
-        if not chains:
+        began_s = now_s()
+        if began_s < self._again_at_s or (self._is_known and not self._missing(lanes)):
             return
-        await self._closed.follow([one.back for one in chains])
-        for one in chains:
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._follow_closed(lanes)
+        except (MirrorError, OSError, TimeoutError, ValueError) as failure:
+            self.without_stints = str(failure) or f"no answer within {self._within_s:.0f} s"
+        else:
+            self.without_stints = "; ".join(self._closed.away.values())
+        if self.without_stints:
+            self._again_at_s = now_s() + max(_AGAIN_S, _PAUSES * (now_s() - began_s))
+
+    def _missing(self, lanes: Collection[TopicPartition]) -> list[TopicPartition]:
+        return [lane for lane in lanes if lane in self._chains and lane not in self._followed]
+
+    async def _follow_closed(self, lanes: Collection[TopicPartition]) -> None:
+        if not self._is_known:
+            self._closed, self._chains = await self._stints.read()
+            self._is_known = True
+        missing = self._missing(lanes)
+        if not missing:
+            return
+        await self._closed.follow([self._chains[lane].back for lane in missing])
+        if self._closed.away:
+            return  # some of them are not known
+        self._followed.update(missing)
+        for one in (self._chains[lane] for lane in missing):
             known = self._closed.map_of(one.back)
             if one.last is not None and (known is None or known.head is None):
                 self._closed.adopt(one.back, one.last.head, one.last.start)
@@ -167,7 +237,7 @@ class ChainedMaps:
             if answer.how is How.UNREAD:
                 return Translation(How.UNREAD, block=-1 - answer.block)
             if answer.how in _ANSWERS:
-                return answer
+                return answer if answer.offset <= there else Translation(How.REFINED, there)
             if answer.how in _BEHIND:
                 return Translation(How.REFINED, there)
             if answer.how is not How.BEFORE:
@@ -190,7 +260,15 @@ class ChainedMaps:
         if ours := [number for number in blocks if number >= 0]:
             await self._own.recall(lane, ours)
         if others := [-1 - number for number in blocks if number < 0]:
-            await self._closed.recall(self._chains[lane].back, others)
+            await self._recall_closed(lane, others)
+
+    async def _recall_closed(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of the reverse flow back; one that cannot be read stays UNREAD, and fails no other lane."""
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._closed.recall(self._chains[lane].back, blocks)
+        except (MirrorError, OSError, TimeoutError):
+            return  # the caller sees UNREAD, which is no answer, and asks again
 
     def begun(self, lane: TopicPartition) -> bool:
         """Whether raymirror's copiers have, or may have, written a map of a lane in this stint."""
@@ -202,10 +280,23 @@ class ChainedMaps:
         return None if known is None else known.head
 
     def begins(self, lane: TopicPartition) -> int:
-        """Return the first source offset that the map of this stint answers; -1 if it is not known."""
+        """Return the first source offset that the chain of maps answers; -1 if it is not known."""
         known = self._own.map_of(lane)
-        start = None if known is None else known.begins
-        return -1 if start is None else start.source
+        if known is None or known.begins is None:
+            return -1
+        found, chain = known.begins.source, self._chains.get(lane)
+        if chain is None:
+            return found
+        begin = self._begin_of_chain(known, lane, chain)
+        return min(found, max(begin, chain.exact_from))
+
+    def _begin_of_chain(self, own: OffsetMap, lane: TopicPartition, chain: LaneChain) -> int:
+        part = _ChainPart(own, is_back=False)
+        for start, link in zip(chain.starts, self._links(lane, chain), strict=False):
+            if part.begins(backwards=False)[0] != start or link.map.begins is None:
+                break
+            part = link
+        return part.source_begin
 
     @property
     def generations(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.core.offset_map.offset_map import How
-from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.flow.groups.translations import TranslatedOffset, Translations, with_reason
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -139,8 +139,9 @@ class GroupStatusReader:
         names = [group for group, rows in places.items() if rows]
         states, stored = await self._target.states(names), await self._target.offsets(names)
         failed |= states.failed | stored.failed
+        why = self._translations.without_stints
         stands = [
-            _stand(group, place, stored.found[group], states.found[group])
+            _stand(group, place._replace(how=with_reason(place.how, why)), stored.found[group], states.found[group])
             for group in names
             if group in stored.found and group in states.found
             for place in places[group]

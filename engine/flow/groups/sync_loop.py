@@ -253,6 +253,7 @@ class GroupSyncLoop:
         away = {group: (self.options.flow.source, node) for group, node in answers.away.items()}
         places = await self._translations.places(answers.found)
         self._notes.clamped(places)
+        self._notes.unread(self._translations.without_stints, places)
         self._notes.away.listed(self.options.flow.target, self._translations.away)
         if self.options.checkpoints and self.may_write():
             written = await self._log.write(await self._news(places), at_ms)

@@ -23,6 +23,8 @@ from policies.selection import TopicSelection
 
 ABOVE_END = "above the target's end"
 NO_TARGET = "target partition not reachable"
+UNREAD_STINTS = "the offset map begins later, and those of earlier stints cannot be read"
+"""Why an offset before the map has no answer for now; `Translations.without_stints` says more."""
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 _BREATH = 100
 """Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
@@ -64,6 +66,20 @@ class Maps(FollowedMaps, Protocol):
 
     def begins(self, lane: TopicPartition) -> int:
         """Return the first source offset that the map of a lane answers; -1 if it is not known."""
+
+    @property
+    def without_stints(self) -> str:
+        """Why offsets before the present stint have no answer although earlier stints may know them; else empty."""
+
+
+def said(answer: Translation, *, lacks_stints: bool) -> str:
+    """Return how an offset was found, or why not; `lacks_stints`: earlier stints could not be asked."""
+    return UNREAD_STINTS if answer.how is How.BEFORE and lacks_stints else answer.how.value
+
+
+def with_reason(how: str, without_stints: str) -> str:
+    """Return how an offset was found, or why not, with the reason if earlier stints could not be asked."""
+    return f"{how}: {without_stints}" if how == UNREAD_STINTS else how
 
 
 class Near(Protocol):
@@ -117,6 +133,11 @@ class Translations:
     def map_bytes(self) -> int:
         """The memory of the maps in bytes."""
         return self._maps.size_bytes
+
+    @property
+    def without_stints(self) -> str:
+        """Why earlier stints could not be asked, as of the last `places`; empty if they were."""
+        return self._maps.without_stints
 
     def begins(self, lane: TopicPartition) -> int:
         """Return the first source offset of a lane with an exact answer, as of the last `places`; -1: not known."""
@@ -214,7 +235,8 @@ class Translations:
     def _place(self, lane: TopicPartition, source_offset: int, metadata: str, answer: Translation) -> TranslatedOffset:
         target = self._targets[lane]
         assert target is not None
-        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, answer.how.value, metadata))
+        how = said(answer, lacks_stints=bool(self._maps.without_stints))
+        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, how, metadata))
 
     def _within(self, place: TranslatedOffset) -> TranslatedOffset:
         """Check an answer against the target's log."""

@@ -1,12 +1,13 @@
 """Stores and reads the stints of a flow and its reverse: where each began, and the map that it left behind.
 
-A switchover ends a stint of its flow and begins one of the reverse flow. It stores where that one begins, and the map
-of the reverse flow's last stint, because the new position takes its place. So the operations that are kept, the last
-one first, have the chain of maps that `engine/flow/groups/map_chain.py` asks.
+A switchover ends a stint of its flow and begins one of the reverse flow. It stores where that one begins, in which
+topics the map of the ended stint is, and the map of the reverse flow's last stint, because the new position takes its
+place. So the operations that are kept, the last one first, have the chain of maps that
+`engine/flow/groups/map_chain.py` asks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from typing import TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
 from policies.model import FlowName, PartitionRow, TopicPartition
 
-START_NOTES, CLOSED_NOTES = "positions", "closed-maps"
+START_NOTES, CLOSED_NOTES, TOPICS_NOTES = "positions", "closed-maps", "map-topics"
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", bound=PartitionRow)
 
@@ -53,6 +54,15 @@ class ClosedRow(PartitionRow, frozen=True, kw_only=True):
         )
 
 
+class MapTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a flow keeps its maps, on its target. `leaves_out`: it leaves refused records out, in its quarantine."""
+
+    positions_topic: str
+    partitions: int
+    connector: str
+    leaves_out: bool
+
+
 def closed_row(lane: TopicPartition, position: Position) -> ClosedRow:
     """Return the map that a position has, as it is stored."""
     head, start = position.map_head, position.map_start
@@ -76,12 +86,13 @@ class Stints(msgspec.Struct, frozen=True, kw_only=True):
     `starts`: where the present stint of the flow began, by its partitions; where the stint before it began, by those of
     the reverse flow; and so on. `closed`: the maps of the last but one stint, which was the flow's own; of the one
     before that, the reverse flow's; and so on. `last`: those of the last stint, the reverse flow's, if an operation
-    that has not finished has taken them from their positions.
+    that has not finished has taken them from their positions. `topics`: where the reverse flow has its maps.
     """
 
     starts: tuple[Mapping[TopicPartition, int], ...] = ()
     closed: tuple[Mapping[TopicPartition, ClosedRow], ...] = ()
     last: Mapping[TopicPartition, ClosedRow] = {}
+    topics: MapTopics | None = None
 
     def chains(
         self, copy_of: Callable[[str], str], replayed: Mapping[TopicPartition, int], there: Mapping[TopicPartition, int]
@@ -116,10 +127,13 @@ def _of_lane(rows: Iterable[Mapping[TopicPartition, _T]], lane: TopicPartition, 
 
 
 def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
-    """Return what a cluster has stored of the stints before the present one of a flow."""
+    """Return what a cluster has stored of the stints before the present one of a flow.
+
+    Raises ValueError for notes that raymirror does not write.
+    """
     latest = sorted(copy.operations, key=lambda one: (one.began_ms, one.id), reverse=True)
     led = tuple(_led(latest, flow))
-    since = takewhile(lambda one: not _begins_stint(one), latest)
+    since = takewhile(lambda one: not _begins_stint(one, flow), latest)
     tried = (_rows(copy, one, CLOSED_NOTES, ClosedRow) for one in since if _is_switchover(one, flow))
     return Stints(
         starts=tuple(
@@ -127,6 +141,7 @@ def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
         ),
         closed=tuple(_rows(copy, one, CLOSED_NOTES, ClosedRow) for one in led),
         last=next(filter(None, tried), {}),
+        topics=_topics(copy, led),
     )
 
 
@@ -135,22 +150,32 @@ def _led(latest: Iterable[DrOperation], flow: FlowName) -> Iterator[DrOperation]
 
     A failback sets positions, too, and copies what the clusters have in another order: nothing before it counts.
     """
-    wanted = FlowName(flow.target, flow.source)
-    for one in filter(_begins_stint, latest):
+    wanted = _back(flow)
+    for one in latest:
+        if not _begins_stint(one, flow):
+            continue
         if not _is_switchover(one, wanted):
             return
         yield one
-        wanted = FlowName(wanted.target, wanted.source)
+        wanted = _back(wanted)
 
 
-def _begins_stint(operation: DrOperation) -> bool:
+def _begins_stint(operation: DrOperation, flow: FlowName) -> bool:
     """Whether a flow may have copied since under positions that this operation has set.
 
-    A failback that has not ended is the one that asks.
+    A failback that has not ended is the one that asks, and so is a switchover of this flow. One of the reverse flow
+    starts this flow before it has ended.
     """
     if operation.kind == OperationKind.FAILBACK.value:
         return operation.has_ended
-    return operation.kind == OperationKind.SWITCHOVER.value and operation.state is OperationState.FINISHED
+    if operation.kind != OperationKind.SWITCHOVER.value:
+        return False
+    starts_it = not operation.has_ended and _is_switchover(operation, _back(flow))
+    return starts_it or operation.state is OperationState.FINISHED
+
+
+def _back(flow: FlowName) -> FlowName:
+    return FlowName(flow.target, flow.source)
 
 
 def _is_switchover(operation: DrOperation, flow: FlowName) -> bool:
@@ -160,6 +185,12 @@ def _is_switchover(operation: DrOperation, flow: FlowName) -> bool:
 def _rows(copy: OperationCopy, operation: DrOperation, name: str, kind: type[_Row]) -> dict[TopicPartition, _Row]:
     rows = (msgspec.json.decode(row, type=kind) for row in copy.notes(operation, name) or ())
     return {row.lane: row for row in rows}
+
+
+def _topics(copy: OperationCopy, operations: Iterable[DrOperation]) -> MapTopics | None:
+    """Return where the flow of the first of these operations has its maps; None if it has not stored that."""
+    rows = (row for one in islice(operations, 1) for row in copy.notes(one, TOPICS_NOTES) or ())
+    return next((msgspec.json.decode(row, type=MapTopics) for row in rows), None)
 
 
 def replayed_to(states: Iterable[RefusedState]) -> dict[TopicPartition, int]:

@@ -19,10 +19,8 @@ from engine.flow.failback.counting import Counted, FailbackWish, count, topics_o
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.first_steps import flow_reasons
 from engine.flow.failback.world import FailbackGuard, FailbackPorts, FailbackWorld
-from engine.flow.groups.map_chain import LaneChain
 from engine.flow.lane.bounded_retry import until_answered
 from engine.flow.operations.fencing import Fence, FenceRefused
-from engine.flow.operations.stints import ClosedRow, replayed_to, stints_of
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.replication.copier import FlowCopier
@@ -39,8 +37,9 @@ from engine.services.clients import copying_clients
 from engine.services.dr.export import ExportedPartition, PartitionExporter, prepare
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
+from engine.services.group_maps import StoredStints
 from engine.services.holding import held
-from engine.services.maps import last_known_of, maps_of, quarantine_reader_of
+from engine.services.maps import last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
 from engine.state.state import (
@@ -128,7 +127,7 @@ class FailbackService(PreviewService):
             new_copier=self._copier,
             take_back=self.take_back,
             hold_tombstones=self._hold_tombstones,
-            chains=self._chains,
+            chains=StoredStints(flow, self._source, self._target, backwards=True).chains,
         )
 
     async def look(self, asked: FailbackWish, fence: Fence) -> Counted:
@@ -141,14 +140,6 @@ class FailbackService(PreviewService):
             reasons += [FailbackReason(name, NO_FENCE, why) for name, why in refused.reasons]
         counted = await count(world, asked, settles=False)
         return msgspec.structs.replace(counted, reasons=(*reasons, *counted.reasons))
-
-    async def _chains(self, last: Mapping[TopicPartition, ClosedRow]) -> Mapping[TopicPartition, LaneChain]:
-        flow = self._flow
-        stints = stints_of(await self.operations(), flow.name)
-        quarantine = quarantine_reader_of(flow, self._target)
-        replayed = replayed_to(await quarantine.states())
-        found = msgspec.structs.replace(stints, last=last or stints.last)
-        return found.chains(flow.selection.target_topic, {}, replayed)
 
     async def _hold_tombstones(self, topics: Collection[str]) -> Mapping[str, str]:
         return (await self.keep_tombstones(topics, HELD_MS)).failed

@@ -25,7 +25,7 @@ from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones, take
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
-from engine.flow.groups.translations import Maps, Translations
+from engine.flow.groups.translations import Translations
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
@@ -43,6 +43,7 @@ from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
 from engine.services.dr.operation_service import leased, operation_log
+from engine.services.group_maps import group_maps_of
 from engine.services.maps import clusters_of, last_known_of, maps_of, quarantine_reader_of
 from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
 from engine.state.state import Key, StateHolder, Value
@@ -80,6 +81,7 @@ class Failover(Opened):
         self._source_groups = ReachableGroups(self._clients[0], patience_s=BROKER_WITHIN_S)
         self._target_groups = KafkaGroups(self._clients[1])
         self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
+        self._group_maps = group_maps_of(flow, self._maps, self._source, self._target)
         self._log = CheckpointLog(self._target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""
         """Why the source cannot be asked; empty if it answers."""
@@ -167,7 +169,7 @@ class Failover(Opened):
                 selection, self._log, self._target, self._target_groups, commit=commit
             )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
-        stands = self._stands(await self._group_maps(), commit=commit)
+        stands = self._stands(commit=commit)
         standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
         if stands.unanswered or standing.missing:
             others = await stand_by_checkpoints(
@@ -205,12 +207,12 @@ class Failover(Opened):
                 return found
             await pause(_AGAIN_S)
 
-    async def _group_maps(self) -> Maps:
-        """Return the maps that groups are placed by. Raises as `operations` does."""
-        return self._maps
+    def _translations(self) -> Translations:
+        """Build the translator of the groups' commits."""
+        return Translations(self._flow.selection, self._group_maps, self._target)
 
-    def _stands(self, maps: Maps, *, commit: bool) -> GroupStatusReader:
-        translations = Translations(self._flow.selection, maps, self._target)
+    def _stands(self, *, commit: bool) -> GroupStatusReader:
+        translations = self._translations()
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,
@@ -281,7 +283,13 @@ class Failover(Opened):
         return Failback(
             self._flow.groups.selection,
             lanes,
-            maps_of(self._flow, self._source, self._target),
+            group_maps_of(
+                self._flow,
+                maps_of(self._flow, self._source, self._target),
+                self._source,
+                self._target,
+                backwards=True,
+            ),
             KafkaGroups(self._clients[0]),
             self._target_groups,
             backwards=backwards,

@@ -19,7 +19,6 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.tasks import first_cause, in_thread
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drill_report import DrillLoss, DrillReport, DrillStep, DrillStepTime, sorted_findings
-from engine.flow.groups.translations import Translations
 from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.readiness_survey import survey_readiness
 from engine.flow.topic_logs.drill_log import DrillLog
@@ -178,7 +177,7 @@ class DrillService(PreviewService):
             self._flow.groups.selection,
             self._source_groups,
             self._target_groups,
-            Translations(self._flow.selection, self._maps, self._target),
+            self._translations(),
             course.wish.chosen,
         )
         with course.step(DrillStep.GROUPS):

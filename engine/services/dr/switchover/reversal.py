@@ -18,7 +18,14 @@ from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
-from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, ClosedRow, StoredStart, closed_row
+from engine.flow.operations.stints import (
+    CLOSED_NOTES,
+    START_NOTES,
+    TOPICS_NOTES,
+    ClosedRow,
+    StoredStart,
+    closed_row,
+)
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
@@ -30,6 +37,7 @@ from engine.services.dr.switchover.group_starts import mirrored_groups, producer
 from engine.services.dr.switchover.steps import DRAINED_NOTES
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
+from engine.services.group_maps import map_topics_of
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
@@ -97,7 +105,7 @@ class PositionsStep:
         return {"reverse_partitions": len(starts)}
 
     async def _keep_closed(self, run: StepRun) -> None:
-        """Store the maps of the last stint of the reverse flow, which this step takes from its positions.
+        """Store where our maps are, and those of the last stint of the reverse flow, which this step takes away.
 
         Groups that have read little since are placed by them, now and after later switchovers. After a kill or an abort
         the positions have none any more: what was stored stays.
@@ -108,6 +116,7 @@ class PositionsStep:
         stored = await stored_positions(self._world.source, reverse.positions_topic, reverse.position_keys)
         rows |= {lane: closed_row(lane, one) for lane, one in stored.lanes.items() if isinstance(one, Position)}
         await run.keep(CLOSED_NOTES, [rows[lane] for lane in sorted(rows)])
+        await run.keep(TOPICS_NOTES, [map_topics_of(self._world.flow)])
 
     async def _known(self) -> LastKnown:
         """Read the positions of the reverse flow; brokers learn of a topic that was just created a little later."""

@@ -9,9 +9,9 @@ import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
-from engine.flow.config_sync.planning import without_topics
 from engine.flow.config_sync.sync import LOOP
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
@@ -178,9 +178,9 @@ class CheckStep:
         if not (wanted.configs or wanted.acls):
             return []
         scope = msgspec.structs.replace(LOOP, configs=wanted.configs, acls=wanted.acls)
-        async with config_sync(self._world.config, self._world.flow, "raymirror-switchover") as sync:
+        handed_over = moves.topics if self._world.keeps_names else ()
+        async with config_sync(self._world.config, self._world.flow, "raymirror-switchover", handed_over) as sync:
             plan = await sync.compare(scope)
-        plan = without_topics(plan, moves.topics if self._world.keeps_names else ())
         return [str(msgspec.to_builtins(change)) for change in plan.changes]
 
 
@@ -359,7 +359,7 @@ def why_unequal(standing: GroupStatus) -> dict[str, str]:
 
 def in_the_way(standing: GroupStatus) -> dict[str, str]:
     """Return the groups for which nothing can be committed: ahead on the target, active there, or before the map."""
-    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY)
+    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY or UNREAD_STINTS in one.why)
 
 
 def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:

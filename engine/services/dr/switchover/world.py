@@ -9,9 +9,7 @@ import msgspec
 from engine.base.errors import BrokerUnreachable, MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.drain import Ends
-from engine.flow.groups.map_chain import ChainedMaps
-from engine.flow.groups.translations import Maps
-from engine.flow.operations.stints import Stints, replayed_to, stints_of
+from engine.flow.operations.stints import Stints, stints_of
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
 from engine.flow.topic_logs.last_known import LastKnown
@@ -20,7 +18,6 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
 from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.preview import PreviewService
-from engine.services.maps import quarantine_reader_of, stored_maps_of
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
@@ -196,7 +193,6 @@ class SwitchoverWorld(DrainWorld):
         super().__init__(config, flow)
         self.reverse = reverse
         self._stints: Stints | None = None
-        self._chained: ChainedMaps | None = None
 
     async def stints(self) -> Stints:
         """Return what earlier switchovers have stored of the stints before this one; it is read once.
@@ -206,18 +202,6 @@ class SwitchoverWorld(DrainWorld):
         if self._stints is None:
             self._stints = stints_of(await self.operations(), self.flow.name)
         return self._stints
-
-    async def _group_maps(self) -> Maps:
-        """Return the maps that groups are placed by: with those of earlier stints, if copies keep their names."""
-        if not self.keeps_names:
-            return self._maps
-        if self._chained is None:
-            stints, reverse = await self.stints(), self.reverse.flow
-            quarantine = quarantine_reader_of(reverse, self.source)
-            chains = stints.chains(self.flow.selection.target_topic, replayed_to(await quarantine.states()), {})
-            closed = stored_maps_of(reverse, self.target, self.source)
-            self._chained = ChainedMaps(self._maps, closed, chains)
-        return self._chained
 
     @property
     def reverse_moves(self) -> MoveLog:

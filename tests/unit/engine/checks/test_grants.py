@@ -138,3 +138,22 @@ def test_a_failback_needs_rights_on_the_source_where_copies_keep_their_names() -
 
 def test_a_switchover_and_a_move_commit_offsets_in_the_topics_that_producers_will_write_to() -> None:
     assert {"orders", "A.orders"} <= names("A->B.topics = orders\n", "B", "Read")
+
+
+def test_groups_from_before_a_switchover_are_placed_by_what_the_reverse_flow_has_written() -> None:
+    """Needed by whatever places groups where copies keep their names; the mirror says what it lacks."""
+    topics = {"mm2-offsets.B.internal", "raymirror-map.B.internal", "raymirror-quarantine.B.internal"}
+    identity = "replication.policy.class = IdentityReplicationPolicy\nA->B.topics = orders\n"
+    found = {
+        one.name.name: one.need
+        for one in needed_grants(mirror(identity))
+        if one.cluster == "A" and one.kind is ResourceKind.TOPIC and operation_name(one.operation) == "Read"
+    }
+    assert {name for name, need in found.items() if need is GrantNeed.OPTIONAL} == topics
+    assert "raymirror-quarantine.B.internal" not in names("A->B.topics = orders\n", "A", "Read")
+
+
+def test_the_positions_of_a_reverse_flow_that_runs_have_the_name_that_it_says() -> None:
+    extra = "B->A.enabled = true\nA->B.topics = orders\nB->A.topics = orders\nA.offset.storage.topic = places\n"
+    assert {"places", "mm2-offsets.A.internal"} <= names(extra, "A", "Create") | names(extra, "B", "Create")
+    assert "mm2-offsets.B.internal" not in names(extra, "A", "Create")

@@ -6,8 +6,14 @@ import pytest
 from engine.config.settings import MirrorConfig
 from engine.flow.config_sync.round_messages import NO_MEMORY, pack_memory, unpack_memory
 from engine.flow.failback.lent_configs import NotTakenBack
-from engine.services.config_service import ConfigService
+from engine.services.config_service import ConfigService, topics_handed_over
+from engine.state.state import DESIRED, MOVE_SCOPE, DesiredState, MovedTopic, StateCodec, moved_topic_key, state_topic
+from engine.wire.codecs import NONE
+from engine.wire.encode import encode_batch
+from engine.wire.record import Record
 from policies.dr.lent_config import LentConfig
+from policies.model import FlowName
+from tests.fakes.cluster import FakeCluster
 from tests.fakes.loans import FakeLoans
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.config_files import mirror
@@ -61,3 +67,22 @@ async def test_what_cannot_be_taken_back_fails_the_round_and_names_the_topic() -
     with pytest.raises(NotTakenBack, match=r"1 topic, keys for example: TopicAuthorizationFailed"):
         await made._take_back()
     assert loans.stored
+
+
+@pytest.mark.parametrize("keeps_names", [True, False])
+async def test_topics_whose_producers_have_moved_are_found_without_a_mirror(*, keeps_names: bool) -> None:
+    target, moved = FakeCluster("B"), MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,))
+    flow = mirror("replication.policy.class = IdentityReplicationPolicy\n" if keeps_names else "").flows[0]
+    assert await topics_handed_over(flow, target) == frozenset(), "no mirror has ever run"
+    topic = state_topic("A")
+    log = target.target(topic)
+    wanted = DesiredState(state="running", paused_topics=("orders", "paused"), moved_topics=("orders",))
+    rows = StateCodec(flow.name, topic).encode({DESIRED: wanted})
+    rows |= StateCodec(flow.name, topic, MOVE_SCOPE).encode(
+        {moved_topic_key("app-changelog"): moved, moved_topic_key("back"): moved}
+    )
+    rows |= StateCodec(FlowName("C", "B"), topic, MOVE_SCOPE).encode({moved_topic_key("others"): moved})
+    rows |= StateCodec(flow.name, topic, MOVE_SCOPE).encode({moved_topic_key("back"): None})
+    log.append(bytes(encode_batch([Record(0, 1, key, value) for key, value in rows.items()], NONE)))
+    found = await topics_handed_over(flow, target)
+    assert found == (frozenset({"orders", "app-changelog"}) if keeps_names else frozenset())

@@ -26,12 +26,13 @@ class Stage:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.source, self.target = FakeSettings("A"), FakeSettings("B")
+        self.handed_over: tuple[str, ...] = ()
         self.path = folder / "mm2.properties"
         self.write("")
 
         @asynccontextmanager
         async def opened(_config: MirrorConfig, flow: FlowConfig, _client_id: str) -> AsyncIterator[ConfigSync]:
-            yield ConfigSync(config_sync_options(flow), self.source, self.target)
+            yield ConfigSync(config_sync_options(flow), self.source, self.target, self.handed_over)
 
         for module in (plan, apply):
             monkeypatch.setattr(module, "config_sync", opened)
@@ -172,3 +173,25 @@ def test_the_brokers_default_of_replicas(stage: Stage, capsys: pytest.CaptureFix
     stage.source.put("orders")
     assert stage.run("plan") == exits.CHANGES
     assert "the broker's default number of replicas" in capsys.readouterr().out
+
+
+def test_a_copy_that_producers_write_to_since_a_move_is_left_alone_and_named(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Operators empty a source topic by its retention once nobody uses it."""
+    for topic in ("orders", "moved"):
+        stage.source.put(topic, 2, retention_ms="1")
+        stage.target.put(f"A.{topic}", 1)
+    stage.source.put("new")
+    stage.handed_over = ("moved", "new")
+    left = "left as it is, because its producers write to the copy since a move: "
+    for command, code in (("plan", exits.CHANGES), ("apply", exits.OK), ("plan", exits.OK)):
+        assert stage.run(command) == code
+        said = capsys.readouterr().out
+        assert f"{left}moved\n{left}new\n" in said
+    assert stage.target.writes == ["grow A.orders", "A.orders: retention.ms=1"]
+    stage.source.bindings = {READ._replace(name="moved")}
+    assert stage.run("apply", "--json") == exits.OK
+    (flow,) = told(capsys)["flows"]
+    assert flow["looked"]["handed_over"] == ["moved", "new"]
+    assert len(stage.target.bindings) == 1, "consumers of the copy get their rights"

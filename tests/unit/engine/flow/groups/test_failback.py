@@ -3,6 +3,7 @@
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart
 from engine.core.offset_map.offset_map import OffsetMap, Translation
 from engine.flow.groups.failback import BEHIND_COPY, Failback, FailbackRow, with_commits
+from engine.flow.groups.translations import UNREAD_STINTS
 from policies.groups import GroupSelection
 from policies.model import TopicPartition
 from tests.fakes.groups import FakeGroups
@@ -131,3 +132,12 @@ async def test_groups_that_cannot_be_asked_about_are_said() -> None:
     world.target.put("g", {COPY: 3})
     world.source.failing["g"] = "GroupAuthorizationFailed (30)"
     assert await world.way().read() == ([], {"g": "GroupAuthorizationFailed (30)"})
+
+
+async def test_an_offset_before_the_map_says_why_earlier_stints_do_not_answer() -> None:
+    world = World()
+    world.maps.tell(LANE, [(30, 11, 10)], (42, 21), begins=(30, 11), first=False)
+    assert (await world.row(3)).why == "before"
+    world.maps.without_stints = "b:1 is down"
+    row = await world.row(3)
+    assert (row.source_offset, row.commits, row.why) == (-1, False, f"{UNREAD_STINTS}: b:1 is down")

@@ -1,6 +1,7 @@
 """Groups that have read little since earlier switchovers: placed by the map that copied the record they read next."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -8,9 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from engine.base.errors import ConnectionLost, NewerFormat
 from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart, join_runs
 from engine.core.offset_map.offset_map import How, OffsetMap, Translation
-from engine.flow.groups.map_chain import ChainedMaps, ClosedMap, LaneChain
+from engine.flow.groups import map_chain
+from engine.flow.groups.map_chain import NO_STINTS, ChainedMaps, ClosedMap, EarlierStints, KnownStints, LaneChain
 from policies.model import TopicPartition
 from tests.fakes.maps import FakeMaps
 
@@ -99,7 +102,7 @@ def chained(found: Played, data: st.DataObject, *, in_blocks: bool) -> ChainedMa
     ours, head = maps_of(own, data, in_blocks=in_blocks)
     ours.adopt(LANE, head.head, head.start)
     if not before:
-        return ChainedMaps(ours, FakeMaps(), {})
+        return ChainedMaps(ours, NO_STINTS)
     last, *earlier = before
     closed, end = maps_of(last, data, in_blocks=in_blocks)
     is_taken = data.draw(st.booleans(), label="the last map is in no position any more")
@@ -111,7 +114,7 @@ def chained(found: Played, data: st.DataObject, *, in_blocks: bool) -> ChainedMa
         last=end if is_taken else None,
         earlier=tuple(maps_of(one, data, in_blocks=in_blocks)[1] for one in earlier),
     )
-    return ChainedMaps(ours, closed, {LANE: chain})
+    return ChainedMaps(ours, KnownStints(closed, {LANE: chain}))
 
 
 async def asked(maps: ChainedMaps, offset: int) -> Translation:
@@ -160,7 +163,7 @@ def before(chain: LaneChain, *, closed: ClosedMap | None = None) -> ChainedMaps:
     own.adopt(LANE, OWN.head, OWN.start)
     if closed is not None:
         back.adopt(LANE, closed.head, closed.start)
-    return ChainedMaps(own, back, {LANE: chain})
+    return ChainedMaps(own, KnownStints(back, {LANE: chain}))
 
 
 async def test_a_position_that_was_set_in_another_way_ends_the_chain() -> None:
@@ -199,3 +202,133 @@ def test_what_is_in_blocks_alone_is_left_out_of_an_older_map(blocks: int) -> Non
     assert found.made().translate(21).offset == 32
     empty = ClosedMap(head=msgspec.structs.replace(head, runs=()), start=MapStart(0, 1, first=True)).without_blocks()
     assert empty.start == (MapStart(30, 40, first=False) if blocks else MapStart(0, 1, first=True))
+
+
+class LateStints:
+    """Stints that cannot be read at first (`StintsReader`)."""
+
+    def __init__(self, closed: FakeMaps, *failures: Exception) -> None:
+        self.known, self.failures, self.reads = KnownStints(closed, {LANE: CHAIN}), list(failures), 0
+
+    async def read(self) -> EarlierStints:
+        self.reads += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return await self.known.read()
+
+
+class Waited:
+    """The time of a chain of maps, which a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        monkeypatch.setattr(map_chain, "now_s", lambda: self.now_s)
+
+
+def own_maps() -> FakeMaps:
+    own = FakeMaps()
+    own.adopt(LANE, OWN.head, OWN.start)
+    return own
+
+
+@pytest.mark.parametrize("failure", [ConnectionLost("b:1"), ValueError("no runs"), NewerFormat("entry", 9, 1)])
+async def test_while_earlier_stints_cannot_be_read_the_own_map_answers_alone(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    waited, stints = Waited(monkeypatch), LateStints(FakeMaps(), failure)
+    maps = ChainedMaps(own_maps(), stints)
+    for _ in range(3):
+        await maps.follow([LANE])
+        assert maps.without_stints == str(failure)
+        assert (maps.translate(LANE, 3).how, maps.translate(LANE, 12).how) == (How.BEFORE, How.RUN)
+    assert stints.reads == 1, "not in each of many turns"
+    waited.now_s += 5.0
+    await maps.follow([LANE])
+    assert (maps.without_stints, maps.translate(LANE, 3).how) == ("", How.RUN)
+
+
+async def test_earlier_stints_that_do_not_answer_keep_nobody_waiting() -> None:
+    class Silent(LateStints):
+        async def read(self) -> EarlierStints:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    maps = ChainedMaps(own_maps(), Silent(FakeMaps()), within_s=0.01)
+    await maps.follow([LANE])
+    assert maps.without_stints == "no answer within 0 s"
+    assert maps.translate(LANE, 12).how is How.RUN
+
+
+async def test_closed_maps_are_read_once_and_again_only_for_lanes_of_a_broker_that_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited, closed = Waited(monkeypatch), FakeMaps()
+    closed.away = {2: "broker 2 refuses"}
+    stints = LateStints(closed)
+    maps = ChainedMaps(own_maps(), stints)
+    for _ in range(2):
+        await maps.follow([LANE])
+        assert (maps.without_stints, maps.translate(LANE, 3).how) == ("broker 2 refuses", How.BEFORE)
+    assert len(closed.followed) == 1
+    closed.away, waited.now_s = {}, waited.now_s + 5.0
+    for _ in range(3):
+        await maps.follow([LANE])
+        assert (maps.without_stints, maps.translate(LANE, 3).how) == ("", How.RUN)
+    assert (len(closed.followed), stints.reads) == (2, 1), "nothing copies them, so nothing is new"
+
+
+async def test_a_block_of_a_closed_map_that_cannot_be_read_back_fails_no_other_lane() -> None:
+    class Lost(FakeMaps):
+        async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+            raise ConnectionLost(f"{lane} {blocks}")
+
+    closed = Lost()
+    closed.tell_blocks(LANE, [[(0, 1, 8)]], (9, 9))
+    maps = ChainedMaps(own_maps(), KnownStints(closed, {LANE: msgspec.structs.replace(CHAIN, last=None)}))
+    await maps.follow([LANE])
+    assert maps.translate(LANE, 3) == Translation(How.UNREAD, block=-1)
+    await maps.recall(LANE, [-1])
+    assert maps.translate(LANE, 3).how is How.UNREAD
+
+
+async def test_an_answer_of_an_earlier_stint_is_never_behind_its_end() -> None:
+    """The reverse flow was started again by hand behind its stint, so its map has records of later on."""
+    longer = ClosedMap(head=MapHead(5, 0, 40, 40, (MapRun(0, 1, 3), MapRun(30, 30, 9))), start=LAST.start)
+    maps = before(msgspec.structs.replace(CHAIN, last=None), closed=longer)
+    await maps.follow([LANE])
+    assert maps.translate(LANE, 3) == Translation(How.RUN, 2)
+    assert maps.translate(LANE, 6) == Translation(How.REFINED, 11), "where the present stint begins"
+
+
+async def test_exact_answers_begin_where_the_chain_does() -> None:
+    later = ClosedMap(head=LAST.head, start=MapStart(0, 1, first=False))
+    for chain, begins in (
+        (msgspec.structs.replace(CHAIN, last=later), 1),
+        (msgspec.structs.replace(CHAIN, last=later, exact_from=6), 6),
+        (msgspec.structs.replace(CHAIN, last=later, exact_from=60), 10),
+        (msgspec.structs.replace(CHAIN, last=None), 10),
+        (msgspec.structs.replace(CHAIN, last=later, starts=(9, 0)), 10),
+    ):
+        maps = before(chain)
+        await maps.follow([LANE])
+        assert maps.begins(LANE) == begins
+        answered = [offset for offset in range(20) if maps.translate(LANE, offset).exact]
+        assert answered[0] == begins
+    assert before(CHAIN).begins(TopicPartition("t", 1)) == -1
+
+
+async def test_a_source_that_answers_slowly_takes_a_tenth_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = Waited(monkeypatch)
+
+    class Slow(LateStints):
+        async def read(self) -> EarlierStints:
+            waited.now_s += 4.0
+            return await super().read()
+
+    stints = Slow(FakeMaps(), ConnectionLost("b:1"))
+    maps = ChainedMaps(own_maps(), stints)
+    for later_s, reads in ((0.0, 1), (35.9, 1), (0.2, 2)):
+        waited.now_s += later_s
+        await maps.follow([LANE])
+        assert stints.reads == reads
+    assert maps.without_stints == ""

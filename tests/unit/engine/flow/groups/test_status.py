@@ -8,7 +8,7 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
 from engine.flow.groups.status import BEFORE_MAP, LAST_CHECKPOINT, GroupStatus, GroupStatusReader, stand_by_checkpoints
-from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.flow.groups.translations import UNREAD_STINTS, TranslatedOffset, Translations
 from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.wire.record import Record
@@ -88,6 +88,9 @@ async def test_a_group_before_the_map_is_said_to_be_there(world: World) -> None:
     world.source.put("idle", {LANE: 20})
     standing = await world.look()
     assert [one.why for one in standing.unequal] == [BEFORE_MAP]
+    world.maps.without_stints = "b:1 is down"
+    standing = await world.look()
+    assert [one.why for one in standing.unequal] == [f"no target offset: {UNREAD_STINTS}: b:1 is down"]
 
 
 async def test_groups_that_cannot_be_asked_about_are_not_equal(world: World) -> None:

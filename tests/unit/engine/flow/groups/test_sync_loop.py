@@ -6,13 +6,17 @@ from typing import Any
 import pytest
 
 from engine.core.events.events import GroupClamped, GroupNotSynced, GroupRefused
+from engine.core.events.recovery_events import WorksAgain
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
+from engine.flow.groups.map_chain import ChainedMaps, KnownStints, LaneChain
+from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.ports.ports import GroupListing, Stored
 from engine.wire.codecs import NONE
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from policies.model import TopicPartition
 from tests.fakes.group_pair import CHECKPOINTS, COPY, LANE, Pair
+from tests.fakes.maps import FakeMaps
 
 
 @pytest.fixture
@@ -213,3 +217,38 @@ async def test_no_map_is_read_while_there_is_no_group(pair: Pair, monkeypatch: p
     await pair.keeper.step()
     assert asked == [1]
     assert pair.told() == [("g", 10, 10)]
+
+
+async def test_a_group_that_has_read_nothing_since_the_flow_was_turned_is_mirrored(pair: Pair) -> None:
+    """The present stint began at offset 100 of the source; what lies before that came from the target."""
+    own, closed = FakeMaps(), FakeMaps()
+    own.tell(LANE, [(100, 120, 50)], ends=(150, 170), begins=(100, 120), first=False)
+    closed.tell(COPY, [(0, 10, 90)], ends=(120, 100))
+    pair.source.put("idle", {LANE: 30})
+    for chains in ({}, {LANE: LaneChain(back=COPY, starts=(100,))}):
+        pair.chained = ChainedMaps(own, KnownStints(closed, chains))
+        keeper = pair.restart()
+        await keeper.open()
+        await keeper.step()
+        if not chains:
+            assert (pair.told(), keeper.report.without) == ([], {"before": 1})
+    assert pair.told() == [("idle", 30, 20)]
+    assert (pair.committed("idle"), keeper.report.how) == (20, {"run": 1})
+
+
+async def test_earlier_stints_that_cannot_be_read_are_said_once_and_only_if_a_group_needs_them(pair: Pair) -> None:
+    pair.maps.tell(LANE, [(100, 120, 50)], ends=(150, 170), begins=(100, 120), first=False)
+    pair.maps.without_stints = "a:1 is down"
+    pair.source.put("busy", {LANE: 120})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.events(GroupRefused) == []
+    pair.source.put("idle", {LANE: 30})
+    for _ in range(3):
+        await look_again(pair)
+    assert [one.what for one in pair.events(GroupRefused)] == ["not mirrored; raymirror retries: a:1 is down"]
+    assert pair.keeper.report.without == {UNREAD_STINTS: 1}, "a code: metrics have it as a label"
+    pair.maps.without_stints = ""
+    for _ in range(2):
+        await look_again(pair)
+    assert len(pair.events(WorksAgain)) == 1

@@ -7,7 +7,7 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.mm2.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.offset_map.offset_map import CLAMPED, NEAR
-from engine.flow.groups.translations import ABOVE_END, NO_TARGET, TranslatedOffset, Translations
+from engine.flow.groups.translations import ABOVE_END, NO_TARGET, UNREAD_STINTS, TranslatedOffset, Translations
 from engine.flow.ports.ports import Leader
 from engine.flow.topic_logs.sync_reader import SyncReader
 from engine.wire.codecs import NONE
@@ -232,3 +232,12 @@ async def test_syncs_that_cannot_be_read_answer_nothing(desk: Desk) -> None:
 
     desk.target.fail = fail
     assert await desk.ask(g=11) == {"g": (-1, "stale")}
+
+
+async def test_an_offset_before_the_map_says_why_earlier_stints_do_not_answer(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(5, 10, 10)], ends=(15, 20), begins=(5, 10), first=False)
+    desk.maps.without_stints = "b:1 is down"
+    assert await desk.ask(g=4, h=5) == {"g": (-1, UNREAD_STINTS), "h": (10, "run")}
+    assert desk.translations.without_stints == "b:1 is down"
+    desk.sync((2, 8))
+    assert await desk.ask(g=4) == {"g": (9, NEAR)}, "as long as they are not known"

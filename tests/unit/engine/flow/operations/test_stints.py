@@ -13,7 +13,9 @@ from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import (
     CLOSED_NOTES,
     START_NOTES,
+    TOPICS_NOTES,
     ClosedRow,
+    MapTopics,
     Stints,
     StoredStart,
     closed_row,
@@ -64,9 +66,10 @@ class Stored:
         state: OperationState = OperationState.FINISHED,
         starts: Sequence[StoredStart] | None = None,
         closed: Sequence[ClosedRow] | None = None,
+        topics: Sequence[MapTopics] | None = None,
     ) -> None:
         self._began_ms += 1
-        name, notes = str(self._began_ms), {START_NOTES: starts, CLOSED_NOTES: closed}
+        name, notes = str(self._began_ms), {START_NOTES: starts, CLOSED_NOTES: closed, TOPICS_NOTES: topics}
         kept = {one: NotesPlace(1, 1) for one, rows in notes.items() if rows is not None}
         operation = DrOperation(
             id=name, kind=kind, **flow._asdict(), who="ann", began_ms=self._began_ms, state=state, notes=kept
@@ -143,3 +146,22 @@ def test_replayed_records_are_found_where_the_copy_has_them() -> None:
         None,
     ]
     assert replayed_to([state(number, mark) for number, mark in enumerate(marks)]) == {HERE: 9}
+
+
+def test_a_switchover_that_has_not_ended_may_run_the_reverse_flow_already() -> None:
+    """The reverse flow is started before the last step."""
+    stored, row = Stored(), closed_row(HERE, position(5))
+    stored.operation(AB, starts=[StoredStart("copy.t", 0, 20)], closed=[])
+    stored.operation(BA, state=OperationState.RUNNING, starts=[StoredStart("t", 0, 30)], closed=[row])
+    found = Stints(starts=({HERE: 30}, {THERE: 20}), closed=({HERE: row}, {}))
+    assert stored.of(AB) == found
+    assert stored.of(BA) == Stints(starts=({THERE: 20},), closed=({},), last={HERE: row}), "it asks itself"
+    stored.operation(AB, state=OperationState.ABORTED)
+    assert stored.of(AB) == found
+
+
+def test_the_switchover_that_led_here_says_where_the_reverse_flow_has_its_maps() -> None:
+    stored, topics = Stored(), MapTopics(positions_topic="p", partitions=3, connector="c", leaves_out=True)
+    stored.operation(AB, starts=[], topics=[msgspec.structs.replace(topics, connector="another")])
+    stored.operation(BA, starts=[], topics=[topics])
+    assert (stored.of(AB).topics, Stored().of(AB).topics) == (topics, None)

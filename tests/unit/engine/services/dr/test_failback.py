@@ -1,7 +1,7 @@
 """What a failback stores on both clusters so that no mirror starts a direction too early."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,13 +9,15 @@ from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.core.refused.entries import RefusedState
 from engine.flow.failback.errors import FailbackRefused
+from engine.flow.failback.world import FailbackGuard
 from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints, closed_row
 from engine.flow.refused.quarantine_reader import QuarantineReader
-from engine.services.dr import failback
+from engine.services import group_maps
 from engine.services.dr.export import ExportedPartition
 from engine.services.dr.failback import FailbackService, StoredGuard, _ReadGuard, whole
+from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.state.state import DESIRED, DesiredState, Key, StateCodec, Value, state_topic
 from engine.wire.codecs import NONE
@@ -42,19 +44,21 @@ async def test_groups_are_placed_by_what_switchovers_and_this_failback_have_stor
     service = FailbackService(config, config.flows[0], reverse, "d")
     row, earlier = closed_row(HERE, position(5)), closed_row(HERE, position(4))
 
-    async def operations() -> OperationCopy:
+    async def read_copy(*_args: object) -> OperationCopy:
         return OperationCopy()
 
     async def states(reader: QuarantineReader) -> list[RefusedState]:
         assert reader.topic == "raymirror-quarantine.A.internal"
         return []
 
-    monkeypatch.setattr(service, "operations", operations)
+    monkeypatch.setattr(group_maps, "read_copy", read_copy)
     monkeypatch.setattr(QuarantineReader, "states", states)
-    monkeypatch.setattr(failback, "stints_of", lambda _copy, _flow: Stints(starts=({HERE: 9},), last={HERE: earlier}))
-    chains = await service._chains({HERE: row})
+    stored = Stints(starts=({HERE: 9},), last={HERE: earlier})
+    monkeypatch.setattr(group_maps, "stints_of", lambda _copy, _flow: stored)
+    world = service.world(cast("FailbackGuard", None), NoFence())
+    chains = await world.chains({HERE: row})
     assert chains == {HERE: LaneChain(back=HERE, starts=(9,), last=row.closed())}
-    assert (await service._chains({}))[HERE].last == earlier.closed()
+    assert (await world.chains({}))[HERE].last == earlier.closed()
 
 
 class FakeState:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
-from engine.flow.groups.translations import Translations
+from engine.flow.groups.translations import UNREAD_STINTS, Translations
 from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.unowned_log import UnownedLog
 from engine.kafka.client.cluster import ClusterClient
@@ -287,3 +287,10 @@ async def test_a_command_that_fails_leaves_the_move_to_be_repeated(world: World)
     assert stored.state == "moving"
     world.hook = NotedHook()
     assert (await world.move()).moved
+
+
+async def test_a_translation_says_why_earlier_stints_do_not_answer(world: World) -> None:
+    world.maps.tell(LANE, [(40, 140, 10)], (50, 150), begins=(40, 140), first=False)
+    world.maps.without_stints = "b:1 is down"
+    (row,) = (await world.mover().translate()).rows
+    assert (row.target_offset, row.why_not) == (-1, f"{UNREAD_STINTS}: b:1 is down")

@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import FlowHeld
 from engine.core.position.position import ForeignPosition
 from engine.flow.operations.driver import StepRun
-from engine.flow.operations.stints import CLOSED_NOTES, Stints, closed_row
+from engine.flow.operations.stints import CLOSED_NOTES, TOPICS_NOTES, MapTopics, Stints, closed_row
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -30,6 +30,7 @@ from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Reso
 from policies.sync.config_sync import TopicState
 from tests.fakes.kept_run import KeptRun
 from tests.fakes.settings import FakeSettings
+from tests.unit.engine.config_files import mirror
 from tests.unit.engine.flow.operations.staged import Clusters, new
 from tests.unit.engine.flow.operations.test_stints import position
 
@@ -158,11 +159,16 @@ async def test_the_maps_that_new_positions_replace_are_stored_once(monkeypatch: 
 
     monkeypatch.setattr(reversal, "stored_positions", stored_positions)
     flow = SimpleNamespace(positions_topic="p", position_keys=None)
-    found = SimpleNamespace(reverse=SimpleNamespace(flow=flow), source=None, stints=stints)
+    reverse, own = SimpleNamespace(flow=flow), mirror("A->B.raymirror.refused = skip\noffset.storage.partitions = 7\n").flows[0]
+    found = SimpleNamespace(reverse=reverse, flow=own, source=None, stints=stints)
     step, run = PositionsStep(cast("SwitchoverWorld", found), HOLDER), KeptRun()
     await step._keep_closed(run.run)
     wanted = (closed_row(one, position(9)), earlier[two], closed_row(three, position(6)))
     assert run.rows[CLOSED_NOTES] == wanted
+    topics = MapTopics(
+        positions_topic="mm2-offsets.A.internal", partitions=7, connector="MirrorSourceConnector", leaves_out=True
+    )
+    assert run.rows[TOPICS_NOTES] == (topics,)
     lanes[one] = lanes[three] = ForeignPosition(offset=8, altered=True)
     await step._keep_closed(run.run)
     assert run.rows[CLOSED_NOTES] == wanted, "the positions are set by now"

@@ -10,8 +10,9 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
-from engine.flow.config_sync.planning import Scope, SyncPlan
+from engine.flow.config_sync.planning import Scope, SyncPlan, without_topics
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
@@ -280,12 +281,15 @@ async def test_configs_of_a_copy_that_producers_have_moved_to_may_differ(
         for name in ("orders", "t")
     )
 
+    asked = list[Collection[str]]()
+
     class Sync:
         async def compare(self, _scope: Scope) -> SyncPlan:
-            return SyncPlan(changes=changes)
+            return without_topics(SyncPlan(changes=changes), asked[0])
 
     @asynccontextmanager
-    async def config_sync(*_words: object) -> AsyncIterator[Sync]:
+    async def config_sync(_config: object, _flow: object, _id: str, topics: Collection[str]) -> AsyncIterator[Sync]:
+        asked.append(topics)
         yield Sync()
 
     monkeypatch.setattr(steps, "config_sync", config_sync)
@@ -382,7 +386,9 @@ async def test_groups_that_are_not_equal_stop_a_switchover_unless_they_are_accep
     assert run.rows[GROUP_NOTES] == (GroupRow("g", "t-0: it has members"), GroupRow("h", "no coordinator"))
 
 
-@pytest.mark.parametrize("why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP])
+@pytest.mark.parametrize(
+    "why", [Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP, f"no target offset: {UNREAD_STINTS}: b:1 is down"]
+)
 async def test_a_check_finds_groups_that_nothing_can_be_committed_for(why: str) -> None:
     found = MemoryWorld()
     found.standing = msgspec.structs.replace(unequal(why), failed={})

@@ -10,13 +10,11 @@ from engine.base.errors import KafkaRefusal
 from engine.config.config import load_config, read_properties, reread_config
 from engine.config.file.reversed_flow import reversed_properties
 from engine.config.settings import MirrorConfig
-from engine.core.offset_map.offset_map import How, Translation
 from engine.core.refused.entries import RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints
 from engine.flow.ports.ports import Answers
-from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
@@ -48,7 +46,6 @@ from policies.model import FlowName, TopicPartition
 from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
-from tests.fakes.maps import FakeMaps
 from tests.unit.engine.core.refused.test_entries import FACTS
 from tests.unit.engine.flow.operations.staged import new
 
@@ -129,47 +126,25 @@ async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeyp
     assert [one.topic for one in await about.grown([DrainedEnd("orders", 0, 6)])] == ["orders"]
 
 
-@pytest.mark.parametrize("keeps_names", [True, False])
-async def test_groups_that_have_read_little_are_placed_by_maps_of_earlier_stints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_names: bool
+async def test_what_earlier_switchovers_have_stored_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The present stint began at offset 10 of the source; before that records 0 to 8 came from the target."""
-    lane, read, closed = TopicPartition("orders", 0), list[FlowName](), FakeMaps()
+    read = list[FlowName]()
 
     async def operations() -> OperationCopy:
         return OperationCopy()
 
     def stints_of(_copy: OperationCopy, flow: FlowName) -> Stints:
         read.append(flow)
-        return Stints(starts=({lane: 10},))
+        return Stints(starts=({TopicPartition("orders", 0): 10},))
 
-    async def states(reader: QuarantineReader) -> list[RefusedState]:
-        assert reader.topic == "raymirror-quarantine.A.internal"
-        return []
-
-    text = FILE if keeps_names else FILE.replace("Identity", "Default")
-    config, turned = config_of(tmp_path, text), config_of(tmp_path, text.replace("B->A", "A->B"))
+    config, turned = config_of(tmp_path, FILE), config_of(tmp_path, FILE.replace("B->A", "A->B"))
     world = SwitchoverWorld(
         config, config.flows[0], ReverseConfig(config=turned, flow=turned.flows[0], is_enabled=True)
     )
-    monkeypatch.setattr(QuarantineReader, "states", states)
     monkeypatch.setattr(world, "operations", operations)
     monkeypatch.setattr(world_module, "stints_of", stints_of)
-    monkeypatch.setattr(world_module, "stored_maps_of", lambda *_args: closed)
-    own = FakeMaps()
-    monkeypatch.setattr(world, "_maps", own)
-    own.tell(lane, [(10, 12, 5)], (15, 17), begins=(10, 12), first=False)
-    closed.tell(lane, [(0, 1, 9)], (9, 10))
-    maps = await world._group_maps()
-    await maps.follow([lane])
-    if not keeps_names:
-        assert maps is own
-        assert maps.translate(lane, 4).how is How.BEFORE
-        return
-    assert maps.translate(lane, 4) == Translation(How.RUN, 3)
-    assert maps.translate(lane, 9) == Translation(How.RUN, 8)
-    assert maps.translate(lane, 14) == Translation(How.RUN, 16)
-    assert await world._group_maps() is maps
+    assert [await world.stints() for _ in range(2)] == [Stints(starts=({TopicPartition("orders", 0): 10},))] * 2
     assert read == [FlowName("B", "A")]
 
 
