@@ -152,6 +152,7 @@ def _by_position(lane: LaneName, known: Mapping[TopicPartition, KnownLane]) -> C
         source_epoch=one.source_epoch,
         epoch_next=one.epoch_next,
         source_topic_id=one.source_topic_id,
+        target_topic_id=one.target_topic_id,
         why=one.why or ("" if one.target_next >= 0 else BY_MM2),
     )
 
@@ -191,6 +192,7 @@ def _known(end: CopyEnd, known: Mapping[TopicPartition, KnownLane]) -> KnownLane
         source_epoch=end.source_epoch,
         epoch_next=end.epoch_next,
         source_topic_id=end.source_topic_id,
+        target_topic_id=end.target_topic_id,
         why=end.why,
     )
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from engine.flow.failback.copying import positions_of
@@ -246,6 +247,20 @@ async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is
             await driver.start(failback())
         assert [one for one in played.says if one.startswith("do ")] == ["do check"]
         assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_copy_that_was_created_again_is_refused_although_it_is_longer_than_what_was_copied(leaves: bool) -> None:
+    played = await failed_over(late=False, leaves=leaves)
+    again = played.b.both("t")
+    played.there[0] = again
+    played.b.leader[HERE] = msgspec.structs.replace(played.b.leader[HERE], topic_id="made by hand")
+    for number in range(20):
+        again.write(f"x{number}")
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="t-0: not-judged: its copy t-0 was deleted and created again"):
+            await driver.start(failback())
+        assert [one for one in played.says if one.startswith("do ")] == ["do check"], "the last positions show it"
 
 
 # --- refusals and the way back ----------------------------------------------------------------------------------------
