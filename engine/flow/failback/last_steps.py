@@ -66,7 +66,8 @@ class Close(FailbackStep):
             if late[row.source].echoes and not row.made and row.target in stored
         }
         run.assure()
-        if failed := await world.alter_back(behind):
+        ends = {lane: stored[lane].target_next for lane in behind}
+        if failed := await world.alter_back(behind, ends):
             raise NotStored(f"positions of {world.back.flow}", failed)
         await restored(world.source.settings, run)
         if kept := await world.take_back():

@@ -95,8 +95,13 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
             _strict(self.back), stop_on_foreign_writer=True, echoes={lane: one for lane, one in echoes.items() if one}
         )
 
-    async def alter_back(self, wanted: Alterations) -> dict[str, str]:
-        """Set positions of the reverse flow; return why some could not be written, by lane."""
+    async def alter_back(
+        self, wanted: Alterations, source_ends: Mapping[TopicPartition, int] | None = None
+    ) -> dict[str, str]:
+        """Set positions of the reverse flow; return why some could not be written, by lane.
+
+        `source_ends`: where the source's logs end by now, by lane; records behind are another writer's.
+        """
         back = self.back
         options = AlterationOptions(
             flow=back.flow,
@@ -107,7 +112,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
         )
         ends = {lane: offset + 1 for lane, offset in wanted.items() if offset is not None}
         epochs = await epochs_before(self.target.cluster, ends)
-        return await alter_positions(self.source.cluster, options, wanted, epochs)
+        return await alter_positions(self.source.cluster, options, wanted, epochs, source_ends)
 
 
 def _strict(options: FlowOptions) -> FlowOptions:

@@ -93,7 +93,8 @@ class PositionsStep:
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
         keeps = {} if self._world.keeps_names else before
-        await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
+        wanted = {lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start}
+        await self._alter(wanted, self._drained(run))
         return {"reverse_partitions": len(starts)}
 
     async def _keep_closed(self, run: StepRun) -> None:
@@ -156,11 +157,23 @@ class PositionsStep:
             raise NotDrained(known.unread)
         return {one.target for one in known.lanes}
 
-    async def _alter(self, starts: Mapping[TopicPartition, int]) -> None:
+    def _drained(self, run: StepRun) -> dict[TopicPartition, int]:
+        """Return where the source's logs were drained, by partition of the reverse flow, if it writes to these logs.
+
+        What the source gets behind that is in no copy, and the reverse flow would append after it. So its lanes look.
+        """
+        copy_of = self._world.flow.selection.target_topic
+        rows = run.notes(DRAINED_NOTES, DrainedEnd) or () if self._world.keeps_names else ()
+        return {TopicPartition(copy_of(row.topic), row.partition): row.end for row in rows}
+
+    async def _alter(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None
+    ) -> None:
         reverse = self._world.reverse
         epochs = await epochs_before(self._world.target, starts)  # else a failback could not tell this log from another
+        wanted = {lane: start - 1 if start > 0 else None for lane, start in starts.items()}
         async with PositionAlteration(reverse.config, reverse.flow) as alteration:
-            await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()}, epochs)
+            await alteration.alter(wanted, epochs, ends)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""
@@ -247,15 +260,22 @@ class WatchStep:
         self._world = world
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Where the reverse flow writes to the same topics, it reports other writers itself."""
+        """See Step. Where the reverse flow writes to the same partitions, it reports other writers itself.
+
+        It looks from the drained ends on, because they are stored with the positions that it starts at.
+        """
         reverse = run.operation.step("reverse")
-        if self._world.keeps_names and reverse is not None and reverse.facts.get("reverse_runs"):
-            return {"watched_by": "the reverse flow (raymirror.foreign.writer)"}
+        watches = self._world.keeps_names and reverse is not None and bool(reverse.facts.get("reverse_runs"))
         grown = await self._world.grown(run.notes(DRAINED_NOTES, DrainedEnd) or ())
+        if watches:
+            copy_of = self._world.flow.selection.target_topic
+            started = {row.lane for row in run.notes(START_NOTES, StoredStart) or ()}
+            grown = tuple(one for one in grown if TopicPartition(copy_of(one.topic), one.partition) not in started)
         await run.keep(GROWN_NOTES, grown)
         if grown:
             run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")
-        return {"partitions_behind_the_fence": len(grown)}
+        told: Facts = {"partitions_behind_the_fence": len(grown)}
+        return {**told, "watched_by": "the reverse flow (raymirror.foreign.writer)"} if watches else told
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""

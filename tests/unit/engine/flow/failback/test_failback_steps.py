@@ -7,16 +7,19 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from engine.core.position.position import ForeignPosition
+from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.rows import LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
+from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition
 from tests.fakes.source_log import LEADER_EPOCH
-from tests.unit.engine.flow.failback.played import Played, failback
+from tests.unit.engine.flow.failback.played import Played, failback, positions_topic
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
@@ -355,6 +358,17 @@ async def test_records_that_slip_in_between_the_turn_and_the_first_new_record_ar
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match="somebody still writes to the source: t-0: records from offset 6 on"):
             await driver.start(failback())
+
+
+async def test_the_reverse_flow_knows_where_the_source_ended_although_its_map_begins_behind_late_copies() -> None:
+    played = await failed_over(late=True)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    stored = await stored_positions(played.a, positions_topic("B"), PositionKeys("B"))
+    found = stored.lanes[HERE]
+    assert isinstance(found, ForeignPosition)
+    assert played.here[0].names(found.target_next - 1) in ([], N[-1:]), "what comes behind is another writer's"
+    assert played.here[0].names(found.target_next) == []
 
 
 async def test_what_the_failover_has_lent_to_the_target_is_taken_back_at_the_end() -> None:

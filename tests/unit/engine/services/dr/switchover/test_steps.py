@@ -13,6 +13,7 @@ from engine.core.reports.drain import Ends
 from engine.flow.config_sync.planning import Scope, SyncPlan
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.stints import START_NOTES, StoredStart
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
@@ -64,7 +65,8 @@ class MemoryWorld:
         self.done: list[str] = []
         self.is_copied = True
         syncs = SimpleNamespace(configs=False, acls=False)
-        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
+        selection = SimpleNamespace(target_topic=str)
+        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs, selection=selection)
         self.lacks = Readiness()
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
@@ -477,7 +479,12 @@ async def test_the_ends_are_watched_unless_the_reverse_flow_writes_there() -> No
     run.operation = done(begun(run.operation, "reverse", 1), "reverse", 2, {"reverse_runs": False})
     assert await WatchStep(found.world).do(run.run) == {"partitions_behind_the_fence": 1}
     run.operation = done(run.operation, "reverse", 2, {"reverse_runs": True})
-    assert "watched_by" in await WatchStep(found.world).do(run.run)
+    run.rows[START_NOTES] = (StoredStart("t", 0, 10),)
+    facts = await WatchStep(found.world).do(run.run)
+    assert facts == {"partitions_behind_the_fence": 0, "watched_by": "the reverse flow (raymirror.foreign.writer)"}
+    run.rows[START_NOTES] = (StoredStart("other", 0, 10),)
+    facts = await WatchStep(found.world).do(run.run)
+    assert facts["partitions_behind_the_fence"] == 1, "the reverse flow does not write to it, so it sees nothing there"
 
 
 async def test_a_pause_is_undone_by_copying_again() -> None:
