@@ -37,8 +37,8 @@ class CopyEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where the copy of a lane ended: the next source offset, and the target offset behind the last copied record.
 
     `source_epoch`: the leader epoch of the source's records up to `epoch_next`, by the position; -1: not known.
-    `source_topic_id`, `target_topic_id`: of the topic that was copied, and of its copy. `why`: why the end is not known;
-    empty if it is.
+    `source_topic_id`, `target_topic_id`: of the topic that was copied, and of its copy. `why`: why the end is not
+    known; empty if it is.
     """
 
     lane: LaneName

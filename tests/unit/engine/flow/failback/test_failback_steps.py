@@ -253,7 +253,7 @@ async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-async def test_a_copy_that_was_created_again_is_refused_although_it_is_longer_than_what_was_copied(leaves: bool) -> None:
+async def test_a_copy_that_was_created_again_is_refused_although_it_is_longer_than_before(leaves: bool) -> None:
     played = await failed_over(late=False, leaves=leaves)
     again = played.b.both("t")
     played.there[0] = again
@@ -335,11 +335,12 @@ async def test_the_source_must_not_have_grown_between_count_and_export(often: in
         assert (await driver.abort("bob", "written")).state is OperationState.ABORTED
 
 
-async def test_a_flow_whose_reverse_has_copied_since_is_refused() -> None:
+@pytest.mark.parametrize("failed_over_ms", [1, 10**14])
+async def test_a_flow_whose_reverse_has_copied_since_is_refused_whatever_the_clocks_say(failed_over_ms: int) -> None:
     played = await failed_over(late=False)
     async with played.failing_back() as driver:
         await driver.start(failback())
-    played.guard.failed_over = 1
+    played.guard.failed_over = failed_over_ms
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match="reverse-flow-ran"):
             await driver.start(failback(id="2"))
