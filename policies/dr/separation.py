@@ -109,6 +109,11 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
         return self.epoch_end < 0 and self.source_next > self.source.start and not self.is_unshared
 
     @property
+    def expired_here(self) -> int:
+        """How many offsets of D the source's retention has deleted before they were copied."""
+        return max(0, self.source.start - self.split) if self.source_next >= 0 else 0
+
+    @property
     def is_new_expired(self) -> bool:
         """Whether the target's retention has deleted the beginning of N."""
         return self.target.start > self.target_next

@@ -28,7 +28,7 @@ from engine.flow.lane.bisection import by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow, closed_row
 from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import Cluster
+from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.flow.surveys.log_sizes import first_record, records_between, records_in
 from policies.dr.advice import DR_RELEASE
 from policies.model import TopicPartition
@@ -67,8 +67,10 @@ class LateCopy(FailbackStep):
         raise SourceWritten(more)
 
     async def _copy(self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]) -> None:
-        world, options = self.world, self.world.forward_options()
+        world = self.world
         source, target = world.source.cluster, world.target.cluster
+        starts = await source.offsets([row.source for row in rows], EARLIEST)
+        options = world.forward_options({row.topic for row in rows if starts[row.source] > row.split})
         epoch = await next_epoch(target, options)
         copier = world.new_copier(options, source, target)
         wanted = {row.source: ends[row.source] for row in rows}

@@ -148,6 +148,7 @@ class Count(FailbackStep):
             "partitions": len(rows),
             "left": len(counted.left),
             "diverged": sum(row.diverged for row in rows),
+            "expired": sum(one.separation.expired_here for one in counted.found),
             "new": sum(row.new for row in rows),
             "torn": torn,
             "made_anew": len(counted.anew),

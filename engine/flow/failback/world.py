@@ -1,5 +1,6 @@
 """Defines the world of a failback's steps: both clusters of a flow as ports, and the options of both directions."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from engine.flow.topic_logs.last_known import KnownLane
 from policies.groups import GroupSelection
 from policies.model import TopicPartition
 from policies.selection import TopicSelection
-from policies.sync.topic_faults import FaultRules
+from policies.sync.topic_faults import FaultRules, OnGap, TopicRule
 
 
 class FlowMaps(MoveMaps, SurveyMaps, ReadMaps, Protocol):
@@ -85,9 +86,13 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     hold_tombstones: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
     chains: Callable[[Mapping[TopicPartition, ClosedRow]], Awaitable[Mapping[TopicPartition, LaneChain]]]
 
-    def forward_options(self) -> FlowOptions:
-        """Return the options that copy what only the source has: behind new records, and comparing nothing."""
-        return msgspec.structs.replace(_strict(self.forward), stop_on_foreign_writer=False)
+    def forward_options(self, expired: Collection[str] = ()) -> FlowOptions:
+        """Return the options that copy what only the source has: behind new records, and comparing nothing.
+
+        `expired`: topics of the source whose retention has deleted the beginning of that; the rest is copied.
+        """
+        gaps = tuple(TopicRule(re.escape(topic), OnGap.CONTINUE.value) for topic in sorted(expired))
+        return msgspec.structs.replace(_strict(self.forward), stop_on_foreign_writer=False, faults=FaultRules(gaps=gaps))
 
     def back_options(self, echoes: Mapping[TopicPartition, Echoes]) -> FlowOptions:
         """Return the options that copy what only the target has, without what was copied there late."""

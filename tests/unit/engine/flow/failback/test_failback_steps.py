@@ -10,7 +10,8 @@ import pytest
 from engine.core.position.position import ForeignPosition
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.copying import positions_of
-from engine.flow.failback.rows import LANES, UNREAD, LaneRow, UnreadGroup
+from engine.flow.failback.group_moves import MovedPartition
+from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
@@ -180,6 +181,29 @@ async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothin
     groups = operation.step("groups")
     assert groups is not None
     assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
+
+
+@pytest.mark.parametrize("gone", ["d3", "d5"])
+async def test_what_the_source_has_deleted_of_its_own_is_counted_and_the_rest_goes_back(gone: str) -> None:
+    played = await failed_over(late=True)
+    start = played.here[0].behind(gone)
+    for group, name in (("at-split", "p5"), ("in-d", "d0")):
+        played.groups["A"].put(group, {HERE: played.here[0].behind(name)})
+        played.groups["B"].put(group, {HERE: played.there[0].behind("p5")})
+    played.here[0].batches = [one for one in played.here[0].batches if one.header.base_offset >= start]
+    played.here[0].start = start
+    left = D[D.index(gone) + 1 :]
+    async with played.opened() as store:
+        operation = await played.drives_back(store).start(failback())
+        moved = {one.group: one for one in store.notes(operation, GROUPS, MovedPartition) or ()}
+    count = operation.step("count")
+    assert count is not None
+    assert (count.facts["diverged"], count.facts["expired"]) == (len(left), D.index(gone) + 1)
+    assert played.here[0].names() == [*left, *N]
+    assert played.there[0].names() == [*P, *N, *left]
+    for group in ("at-split", "in-d"):
+        assert played.reading("A", group) == [*left, *N]
+        assert not moved[group].is_equal
 
 
 async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
