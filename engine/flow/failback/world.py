@@ -91,13 +91,19 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
 
         `expired`: topics of the source whose retention has deleted the beginning of that; the rest is copied.
         """
-        gaps = tuple(TopicRule(re.escape(topic), OnGap.CONTINUE.value) for topic in sorted(expired))
-        return msgspec.structs.replace(_strict(self.forward), stop_on_foreign_writer=False, faults=FaultRules(gaps=gaps))
+        options = _strict(self.forward)
+        return msgspec.structs.replace(options, stop_on_foreign_writer=False, faults=_passing(expired))
 
-    def back_options(self, echoes: Mapping[TopicPartition, Echoes]) -> FlowOptions:
-        """Return the options that copy what only the target has, without what was copied there late."""
+    def back_options(self, echoes: Mapping[TopicPartition, Echoes], expired: Collection[str] = ()) -> FlowOptions:
+        """Return the options that copy what only the target has, without what was copied there late.
+
+        `expired`: topics of the target whose retention has deleted the beginning of that; the rest is copied.
+        """
         return msgspec.structs.replace(
-            _strict(self.back), stop_on_foreign_writer=True, echoes={lane: one for lane, one in echoes.items() if one}
+            _strict(self.back),
+            stop_on_foreign_writer=True,
+            echoes={lane: one for lane, one in echoes.items() if one},
+            faults=_passing(expired),
         )
 
     async def alter_back(
@@ -118,6 +124,11 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
         ends = {lane: offset + 1 for lane, offset in wanted.items() if offset is not None}
         epochs = await epochs_before(self.target.cluster, ends)
         return await alter_positions(self.source.cluster, options, wanted, epochs, source_ends)
+
+
+def _passing(topics: Collection[str]) -> FaultRules:
+    """Return rules by which lanes of these topics continue where retention has deleted the next records."""
+    return FaultRules(gaps=tuple(TopicRule(re.escape(topic), OnGap.CONTINUE.value) for topic in sorted(topics)))
 
 
 def _strict(options: FlowOptions) -> FlowOptions:

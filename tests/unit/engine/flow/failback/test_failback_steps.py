@@ -206,6 +206,26 @@ async def test_what_the_source_has_deleted_of_its_own_is_counted_and_the_rest_go
         assert not moved[group].is_equal
 
 
+async def test_new_records_that_expire_before_they_are_copied_are_counted_and_the_rest_goes_back() -> None:
+    played = await failed_over(late=False)
+    start = played.there[0].behind("n3")
+
+    def expire(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "acquire" and moves[-1:] == ["do turn"]:
+            played.there[0].batches = [one for one in played.there[0].batches if one.header.base_offset >= start]
+            played.there[0].start = start
+            played.a.begun = lambda _asked: None
+
+    played.a.begun = expire
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert played.here[0].names() == [*P, *N[4:]]
+    copied = operation.step("new-copy")
+    assert copied is not None
+    assert int(copied.facts["expired"]) >= 4, "and the markers before them"
+
+
 async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
     played = await failed_over(late=False)
     for group in ("billing", "shop"):
