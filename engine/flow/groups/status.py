@@ -214,7 +214,7 @@ def _stand(
         source_offset=place.source_offset,
         target_offset=place.offset,
         stored=stored,
-        why=EXPIRED if expired and not why else why,
+        why=EXPIRED if expired and why in ("", NOT_COMMITTED) else why,
     )
 
 

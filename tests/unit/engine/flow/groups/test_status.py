@@ -11,6 +11,7 @@ from engine.flow.groups.status import (
     BEFORE_MAP,
     EXPIRED,
     LAST_CHECKPOINT,
+    NOT_COMMITTED,
     GroupStatus,
     GroupStatusReader,
     stand_by_checkpoints,
@@ -128,6 +129,9 @@ async def test_a_group_that_would_skip_records_which_the_target_has_deleted_is_n
     standing = await world.look()
     (stand,) = standing.stands
     assert (stand.stored, stand.why, standing.equal) == (130, why, not why)
+    world.target.stored.clear()
+    (stand,) = (await world.look(commit=False)).stands
+    assert stand.why == (why or NOT_COMMITTED), "a check says so before anything is committed"
 
 
 async def test_a_group_that_has_read_all_is_equal_although_the_target_has_deleted_all(world: World) -> None:
