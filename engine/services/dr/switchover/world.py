@@ -149,10 +149,13 @@ class DrainWorld(PreviewService):
             if lane.topic in whole or lane in empty or at == end == stable.get(lane, -1):
                 continue
             why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
-        coming = await unreplicated(self.source, {lane: end for lane, end in ends.ends.items() if str(lane) not in why})
-        for lane, own in coming.items():
-            if lane.topic not in whole:
-                why[str(lane)] = f"{counted(own - ends.ends[lane], 'offset')} not replicated on the source yet"
+        if not why:  # asked last: it costs a look at every leader
+            coming = await unreplicated(self.source, ends.ends)
+            why = {
+                str(lane): f"{counted(own - ends.ends[lane], 'offset')} not replicated on the source yet"
+                for lane, own in sorted(coming.items())
+                if lane.topic not in whole
+            }
         return why, tuple(DrainedEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
 
     async def paused_topics(self) -> tuple[str, ...]:
