@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import FlowHeld
+from engine.base.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
@@ -27,7 +27,7 @@ from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, e
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
-from engine.services.dr.switchover.steps import DRAINED_NOTES
+from engine.services.dr.switchover.steps import DRAINED_NOTES, GROUP_NOTES, GroupRow, gone_on, held_groups
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of
@@ -254,10 +254,13 @@ class ReverseStep:
 
 
 class WatchStep:
-    """Looks once more whether the source was written to behind the fence, and stores what it found."""
+    """Looks once more whether the source was written to behind the fence, and stores what it found.
 
-    def __init__(self, world: SwitchoverWorld) -> None:
-        self._world = world
+    `groups`: also whether groups have consumed there since they were committed on the target.
+    """
+
+    def __init__(self, world: SwitchoverWorld, *, groups: bool = False) -> None:
+        self._world, self._groups = world, groups
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Where the reverse flow writes to the same partitions, it reports other writers itself.
@@ -275,7 +278,21 @@ class WatchStep:
         if grown:
             run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")
         told: Facts = {"partitions_behind_the_fence": len(grown)}
+        if self._groups:
+            told = {**told, **await self._watch_groups(run)}
         return {**told, "watched_by": "the reverse flow (raymirror.foreign.writer)"} if watches else told
+
+    async def _watch_groups(self, run: StepRun) -> Facts:
+        known = {row.group: row for row in run.notes(GROUP_NOTES, GroupRow) or ()}
+        try:
+            standing = await held_groups(self._world, await self._world.moved(), commit=False)
+        except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as lost:  # applications may start: nothing waits for this
+            return {"groups_gone_on": -1, "groups_not_watched": str(lost)}
+        late = {group: GroupRow(group, why) for group, why in gone_on(standing).items() if group not in known}
+        if late:
+            await run.keep(GROUP_NOTES, [row for _, row in sorted((known | late).items())])
+            run.say(f"consumed on the source after the step groups: {counted(len(late), 'group')}")
+        return {"groups_gone_on": len(late)}
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""

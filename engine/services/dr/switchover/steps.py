@@ -376,6 +376,18 @@ def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:
     return _by_group(left) | standing.failed | standing.missing
 
 
+def gone_on(standing: GroupStatus) -> dict[str, str]:
+    """Return the groups that stand further on the source than they were committed on the target, and how far."""
+    rows = [one for one in standing.unequal if 0 <= one.stored < one.target_offset]
+    return {
+        one.group: (
+            f"{one.topic}-{one.partition}: it consumed on the source after it was committed on the target, and reads"
+            f" {counted(one.target_offset - one.stored, 'offset')} again there"
+        )
+        for one in reversed(rows)
+    }
+
+
 def _by_group(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:
     """Return the first reason of each group."""
     return {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(tuple(rows))}

@@ -487,6 +487,27 @@ async def test_the_ends_are_watched_unless_the_reverse_flow_writes_there() -> No
     assert facts["partitions_behind_the_fence"] == 1, "the reverse flow does not write to it, so it sees nothing there"
 
 
+async def test_a_group_that_consumed_on_the_source_after_it_was_committed_is_told() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+    run.rows[GROUP_NOTES] = (GroupRow("accepted", "t-0: no offset"),)
+    blank = GroupPartitionStatus(group="g", topic="t", partition=0, source_offset=9, target_offset=19, stored=15)
+    rows = [
+        msgspec.structs.replace(blank, why=NOT_COMMITTED),
+        msgspec.structs.replace(blank, group="accepted", why=NOT_COMMITTED),
+        msgspec.structs.replace(blank, group="started", stored=25, why=Why.TARGET_AHEAD.value),
+        msgspec.structs.replace(blank, group="equal", stored=19),
+    ]
+    found.standing = GroupStatus(groups=4, stands=tuple(rows))
+    facts = await WatchStep(found.world, groups=True).do(run.run)
+    assert facts == {"partitions_behind_the_fence": 0, "groups_gone_on": 1}
+    kept = {row.group: row.why for row in run.rows[GROUP_NOTES] if isinstance(row, GroupRow)}
+    assert set(kept) == {"accepted", "g"}
+    assert kept["g"] == (
+        "t-0: it consumed on the source after it was committed on the target, and reads 4 offsets again there"
+    )
+
+
 async def test_a_pause_is_undone_by_copying_again() -> None:
     found, run = MemoryWorld(), KeptRun()
     await PauseStep(found).do(run.run)
