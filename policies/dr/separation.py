@@ -70,6 +70,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     `replayed`: records of P that were replayed from the quarantine behind the end of the copy, or may have been.
+    `between`: records that applications wrote to the target before the last copied one arrived, so they lie in P.
     `is_unshared`: neither log holds a record of P, so there is nothing shared that could differ.
     """
 
@@ -90,6 +91,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
     left_out: int = 0
     replayed: int = 0
+    between: int = 0
     is_unshared: bool = False
     unknown: str = ""
 

@@ -1,5 +1,6 @@
 """A failback on two clusters in memory: both logs record by record, with D empty and kept, killed at any step."""
 
+import asyncio
 import random
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
@@ -16,11 +17,14 @@ from engine.flow.operations.errors import StepFailed
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition
+from engine.flow.replication.copier import FlowCopier
+from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
-from policies.model import TopicPartition
+from policies.model import LaneName, PartitionSet, TopicPartition
+from policies.start import Earliest
 from tests.fakes.source_log import LEADER_EPOCH
-from tests.unit.engine.flow.failback.played import Played, failback, positions_topic
+from tests.unit.engine.flow.failback.played import FORWARD, Played, failback, options, positions_topic
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
@@ -308,6 +312,37 @@ async def test_a_copy_that_was_created_again_is_refused_although_it_is_longer_th
         with pytest.raises(StepFailed, match="t-0: not-judged: its copy t-0 was deleted and created again"):
             await driver.start(failback())
         assert [one for one in played.says if one.startswith("do ")] == ["do check"], "the last positions show it"
+
+
+async def test_new_records_before_a_copy_that_arrived_late_are_refused_and_discard_brings_them_back() -> None:
+    played = Played()
+    played.here[0].write(*P[:2])
+    await played.copy()
+    late = msgspec.structs.replace(options(FORWARD), stop_on_foreign_writer=False, flush_s=60.0)
+    copier = FlowCopier(late, played.a, played.b, lambda _topic: Earliest())
+    copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=9, lanes=(LaneName(HERE, HERE),)))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(copier.run())
+        async with asyncio.timeout(60):
+            played.here[0].write(P[2])
+            while played.there[0].names() != P[:3]:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+            played.there[0].write("early")
+            played.here[0].write(*P[3:])
+            played.a.grow()
+            while played.there[0].names() != [*P[:3], "early", *P[3:]]:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        task.cancel()
+    played.there[0].write(*N)
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="t-0: other-records-between: 1 record of another writer"):
+            await driver.start(failback())
+        assert (await driver.abort("bob", "refused")).state is OperationState.ABORTED
+    played.choice = FailbackChoice.DISCARD
+    wanted = failback(id="2", **{"choice": "discard", "make-anew": True})
+    async with played.failing_back() as driver:
+        await driver.start(wanted)
+    assert played.here[0].names() == played.there[0].names() == [*P[:3], "early", *P[3:], *N]
 
 
 # --- refusals and the way back ----------------------------------------------------------------------------------------
