@@ -57,8 +57,8 @@ async def config_sync(
 
     `handed_over`: topics whose copies are left alone; None: those that `topics_handed_over` finds.
 
-    Raises BrokerUnreachable, OtherCluster, ConfigError; SameCluster if both are one cluster and that is not allowed; and
-    what `topics_handed_over` raises: else nobody knows which copies must not be touched.
+    Raises BrokerUnreachable, OtherCluster, ConfigError; SameCluster if both are one cluster and that is not allowed;
+    and what `topics_handed_over` raises: else nobody knows which copies must not be touched.
     """
     source, target = clients_of(config, flow.name, client_id)
     async with opened(source, target):

@@ -24,7 +24,6 @@ from engine.kafka.gateway import KafkaCluster
 from engine.services.maps import maps_of, quarantine_reader_of
 from policies.model import TopicPartition
 
-
 _WITHIN_S = 30.0
 """Who has time, as a mirror that copies has, waits for long maps."""
 

@@ -35,10 +35,15 @@ class PositionAlteration(FlowTarget):
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         super().__init__(flow, copying_clients(config, flow.name, CLIENT_ID))
 
-    async def alter(self, wanted: Alterations | None, epochs: Mapping[TopicPartition, int] | None = None) -> None:
+    async def alter(
+        self,
+        wanted: Alterations | None,
+        epochs: Mapping[TopicPartition, int] | None = None,
+        ends: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         """Set the positions of some lanes; None: remove those of all. Raises PositionsNotAltered, KafkaRefusal.
 
-        `epochs`: the leader epochs of the source's records at these offsets, as far as they are known.
+        `epochs`, `ends`: see `alter_positions`.
         """
         flow = self._flow
         if wanted is None:
@@ -53,5 +58,5 @@ class PositionAlteration(FlowTarget):
             keys=flow.position_keys,
             request_timeout_s=flow.request_timeout_s,
         )
-        if failed := await alter_positions(self._target, options, wanted, epochs):
+        if failed := await alter_positions(self._target, options, wanted, epochs, ends):
             raise PositionsNotAltered(str(flow.name), failed)

@@ -50,6 +50,7 @@ class FailbackRefusal(Enum):
     FEEDS = "source-feeds-another-cluster"
     LEFT_OUT = "left-out-records"
     REPLAYED = "replayed-records"
+    BETWEEN = "other-records-between"
 
 
 class RefusedFailback(msgspec.Struct, frozen=True):
@@ -213,6 +214,15 @@ _RULES = (
             " has them, and would get them a second time"
         ),
     ),
+    _Rule(
+        FailbackRefusal.BETWEEN,
+        lambda found: found.between > 0,
+        _only_new,
+        lambda found: (
+            f"{counted(found.between, 'record')} of another writer lie before the last copied one, which arrived late:"
+            " only what lies behind that would go to the source; discard copies all of the target's log"
+        ),
+    ),
 )
 
 
@@ -225,9 +235,10 @@ def makes_anew(found: Separation, choice: FailbackChoice) -> bool:
     is_doubted = (
         found.is_source_short
         or found.is_epoch_unknown
+        or found.between
         or found.topic.source_partitions != found.topic.target_partitions
     )
-    return choice is FailbackChoice.DISCARD and is_doubted
+    return choice is FailbackChoice.DISCARD and bool(is_doubted)
 
 
 def certain(found: Separation) -> Separation:

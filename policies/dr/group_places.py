@@ -42,7 +42,7 @@ class PlaceReason(Enum):
     READ_DISCARDED = "read-discarded"
     """It has read records of D that neither cluster has afterwards."""
     EXPIRED = "expired"
-    """The target's retention has deleted records that it has not read, so a topic made anew lacks them."""
+    """Retention has deleted records that it has not read: on the source, or on the target if a topic is made anew."""
     NOT_MAPPED = "not-mapped"
     """Its commit on the target has no exact source offset."""
 

@@ -70,6 +70,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     `erased`: the source's cleaner has been in D, and may have removed tombstones that were never copied.
     `left_out`: records of P that the target refused and that were neither replayed nor dropped: no copy has them.
     `replayed`: records of P that were replayed from the quarantine behind the end of the copy, or may have been.
+    `between`: records that applications wrote to the target before the last copied one arrived, so they lie in P.
     `is_unshared`: neither log holds a record of P, so there is nothing shared that could differ.
     """
 
@@ -90,6 +91,7 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
     left_out: int = 0
     replayed: int = 0
+    between: int = 0
     is_unshared: bool = False
     unknown: str = ""
 
@@ -107,6 +109,11 @@ class Separation(msgspec.Struct, frozen=True, kw_only=True):
     def is_epoch_unknown(self) -> bool:
         """Whether nothing says that the source's log is still the one that was copied, and it could be another one."""
         return self.epoch_end < 0 and self.source_next > self.source.start and not self.is_unshared
+
+    @property
+    def expired_here(self) -> int:
+        """How many offsets of D the source's retention has deleted before they were copied."""
+        return max(0, self.source.start - self.split) if self.source_next >= 0 else 0
 
     @property
     def is_new_expired(self) -> bool:

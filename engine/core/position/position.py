@@ -123,11 +123,13 @@ class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
 
     `altered`: a user has set it (KIP-875). The copy goes on behind it, whatever the target holds; after -1 it begins as
     that of a topic without a position. `source_leader_epoch`: of that offset, if raymirror has set it; -1: not known.
+    `target_next`: where the target's log ended then, if whoever set it knows: records behind are another writer's.
     """
 
     offset: int
     altered: bool = False
     source_leader_epoch: int = -1
+    target_next: int = -1
 
 
 class _PositionValue(msgspec.Struct, omit_defaults=True):
@@ -169,13 +171,14 @@ def encode_value(position: Position) -> bytes:
     return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
 
-def altered_value(offset: int | None, source_leader_epoch: int = -1) -> bytes:
+def altered_value(offset: int | None, source_leader_epoch: int = -1, target_next: int = -1) -> bytes:
     """Encode a position that a user has set: the last copied offset, or None for none. MM2 reads it as its own.
 
-    `source_leader_epoch`: that of the record at the offset; -1: not known.
+    `source_leader_epoch`: that of the record at the offset; `target_next`: where the target's log ends; -1: not known.
     """
     last = -1 if offset is None else offset
-    return msgspec.json.encode(_PositionValue(offset=last, altered=True, source_leader_epoch=source_leader_epoch))
+    value = _PositionValue(offset=last, altered=True, source_leader_epoch=source_leader_epoch, target_next=target_next)
+    return msgspec.json.encode(value)
 
 
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
@@ -194,8 +197,14 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
         offset = -1 if stored.offset is None else max(-1, stored.offset)
         if offset < 0 and not stored.altered:
             return None
-        epoch = stored.source_leader_epoch if stored.altered else -1
-        return ForeignPosition(offset=offset, altered=stored.altered, source_leader_epoch=epoch)
+        if not stored.altered:
+            return ForeignPosition(offset=offset)
+        return ForeignPosition(
+            offset=offset,
+            altered=True,
+            source_leader_epoch=stored.source_leader_epoch,
+            target_next=stored.target_next,
+        )
     fields = msgspec.structs.asdict(stored)
     del fields["offset"], fields["raymirror"], fields["altered"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)

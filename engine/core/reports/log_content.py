@@ -7,9 +7,10 @@ from engine.wire.header import BatchHeader
 
 
 class ContentRange(msgspec.Struct, frozen=True, kw_only=True):
-    """The offsets `first` up to `end` of a log, to count; the count may stop after about `most_bytes`.
+    """The offsets `first` up to `end` of a log, to count; the count may stop after about `most_bytes` of them.
 
-    `since`: the offset at or before `first` where the read begins, to see which transactions began before the range.
+    `since`: the offset at or before `first` where the read begins, to see which transactions began before the range; if
+    as many bytes lie between, it goes on at `first`.
     `without`: the producer ids whose batches do not count.
     """
 
@@ -49,12 +50,17 @@ class LogContent(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_whole and not self.records and not self.gone
 
     def projected(self, first: int) -> "LogContent":
-        """Return the content as if the range from `first` on went on as it began, if it was not counted whole."""
-        seen = self.read_to - first
-        if self.is_whole or seen <= 0:
+        """Return the content as if the range from `first` on went on as it began, if it was not counted whole.
+
+        It has a record then at least: what was not read may have some, also behind a long transaction that was rolled
+        back. Whoever asks whether a range is empty must not hear that it is.
+        """
+        if self.is_whole:
             return self
-        factor = (self.end - first) / seen
-        return msgspec.structs.replace(self, records=round(self.records * factor), bytes=round(self.bytes * factor))
+        seen = self.read_to - first
+        factor = (self.end - first) / seen if seen > 0 else 1.0
+        records, size_bytes = round(self.records * factor), round(self.bytes * factor)
+        return msgspec.structs.replace(self, records=max(1, records), bytes=size_bytes)
 
 
 class ContentCounter:
@@ -72,13 +78,13 @@ class ContentCounter:
         self._torn: list[int] = []  # base offsets of the first batch in the range of each such transaction
         self._gone = 0
         self.next_offset = wanted.since
-        self.read_bytes = 0
+        self._before_bytes = self._read_bytes = 0  # of what lies before the range, and in it or behind
 
     @property
     def is_done(self) -> bool:
         """Whether as many bytes were read as may be, or all of the range and every marker that decides about it."""
         is_decided = self.next_offset >= self._range.end and not self._undecided
-        return is_decided or self.read_bytes >= self._range.most_bytes
+        return is_decided or self._read_bytes >= self._range.most_bytes
 
     def stable_to(self, offset: int) -> None:
         """Take the log's last stable offset: below it, a transaction without a marker is committed."""
@@ -91,12 +97,22 @@ class ContentCounter:
         self._fates.note(header, control)
         self._gone += max(0, min(header.base_offset, self._range.end) - max(self.next_offset, self._range.first))
         self.next_offset = header.next_offset
-        self.read_bytes += header.size_bytes
         if control is not None:
             self._undecided.discard(header.producer_id)
             self._begun.discard(header.producer_id)
         if control is None and header.base_offset < self._range.end:
             self._count(header)
+        self._note_bytes(header)
+
+    def _note_bytes(self, header: BatchHeader) -> None:
+        if header.next_offset > self._range.first:
+            self._read_bytes += header.size_bytes
+            return
+        self._before_bytes += header.size_bytes
+        if self._before_bytes >= self._range.most_bytes and self.next_offset < self._range.first:
+            self.next_offset = self._range.first
+            self._begun.clear()  # their markers may lie in what is not read
+            self._undecided.clear()
 
     def _count(self, header: BatchHeader) -> None:
         begin, until = max(header.base_offset, self._range.first), min(header.next_offset, self._range.end)

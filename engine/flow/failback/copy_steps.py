@@ -28,7 +28,7 @@ from engine.flow.lane.bisection import by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow, closed_row
 from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import Cluster
+from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.flow.surveys.log_sizes import first_record, records_between, records_in
 from policies.dr.advice import DR_RELEASE
 from policies.model import TopicPartition
@@ -67,8 +67,10 @@ class LateCopy(FailbackStep):
         raise SourceWritten(more)
 
     async def _copy(self, run: StepRun, rows: Sequence[LaneRow], ends: Mapping[TopicPartition, int]) -> None:
-        world, options = self.world, self.world.forward_options()
+        world = self.world
         source, target = world.source.cluster, world.target.cluster
+        starts = await source.offsets([row.source for row in rows], EARLIEST)
+        options = world.forward_options({row.topic for row in rows if starts[row.source] > row.split})
         epoch = await next_epoch(target, options)
         copier = world.new_copier(options, source, target)
         wanted = {row.source: ends[row.source] for row in rows}
@@ -180,7 +182,11 @@ class NewCopy(FailbackStep):
             return {"partitions": 0}
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
-        options, source, target = world.back_options(left_out), world.source.cluster, world.target.cluster
+        source, target = world.source.cluster, world.target.cluster
+        expired = await self._expired(rows)
+        if any(expired.values()):
+            run.say(f"the target's retention has deleted {sum(expired.values())} offsets before they were copied")
+        options = world.back_options(left_out, {row.copy_topic for row in rows if expired[row.target]})
         await self._hold_tombstones(run, rows)
         ends = await self._ends(run, echoes)
         await self._bury(run, [row for row in rows if not row.made and _must_bury(row, ends[row.target])])
@@ -200,7 +206,22 @@ class NewCopy(FailbackStep):
         ]
         if doubted:
             run.say(f"the target may have dropped tombstones before they were copied: {', '.join(doubted[:_NAMED])}")
-        return {"partitions": len(rows), "tombstones_in_doubt": len(doubted)}
+        return {
+            "partitions": len(rows),
+            "tombstones_in_doubt": len(doubted),
+            "expired": sum(expired.values()),
+        }
+
+    async def _expired(self, rows: Sequence[LaneRow]) -> dict[TopicPartition, int]:
+        """Count the offsets that the target's retention has deleted since they were counted, before they were copied.
+
+        Nobody has these records any more. Without them a failback could end neither way here.
+        """
+        begun = await positions_of(self.world.source.cluster, self.world.back)
+        starts = await self.world.target.cluster.offsets([row.target for row in rows], EARLIEST)
+        nexts = {row.target: starts[row.target] if row.made else row.target_next for row in rows}
+        nexts |= {lane: one.source_next for lane, one in begun.items() if lane in nexts}
+        return {lane: max(0, starts[lane] - at) for lane, at in nexts.items()}
 
     async def _hold_tombstones(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
         """Let the target keep tombstones that its cleaner has not seen yet; the end of the failback restores it."""

@@ -93,7 +93,13 @@ async def count(world: FailbackWorld, asked: FailbackWish, *, settles: bool = Tr
         ends = [_by_position(lane, known) for lane in lanes]
     left = await _left(world, ends)
     kept = [end for end in ends if end.lane.source not in left]
-    found = await survey(world, topics, [_known(end, known) for end in kept])
+    between = {end.lane.source: end.between for end in kept}
+    found = [
+        msgspec.structs.replace(
+            one, separation=msgspec.structs.replace(one.separation, between=between[one.separation.lane.source])
+        )
+        for one in await survey(world, topics, [_known(end, known) for end in kept])
+    ]
     anew = await _sizes(world, topics_anew(found, asked.choice))
     names = _name_reasons(world, sorted({lane.source.topic for lane in lanes}))
     unread = (await commits_on(world.source.groups, world.groups))[1] if anew else []
@@ -152,6 +158,7 @@ def _by_position(lane: LaneName, known: Mapping[TopicPartition, KnownLane]) -> C
         source_epoch=one.source_epoch,
         epoch_next=one.epoch_next,
         source_topic_id=one.source_topic_id,
+        target_topic_id=one.target_topic_id,
         why=one.why or ("" if one.target_next >= 0 else BY_MM2),
     )
 
@@ -191,6 +198,7 @@ def _known(end: CopyEnd, known: Mapping[TopicPartition, KnownLane]) -> KnownLane
         source_epoch=end.source_epoch,
         epoch_next=end.epoch_next,
         source_topic_id=end.source_topic_id,
+        target_topic_id=end.target_topic_id,
         why=end.why,
     )
 

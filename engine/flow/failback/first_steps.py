@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from engine.flow.failback.copying import positions_of
 from engine.flow.failback.counting import FailbackWish, count, look_ahead, topics_of
 from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
@@ -50,21 +51,29 @@ async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
         return (FailbackReason("not-failed-over", str(world.forward.flow), why),)
     if after := await _copied_back(world, failed_over_ms):
         why = (
-            "its positions are younger than the failover, so records that came from the target may be on the source"
-            f" already: {', '.join(after[:_NAMED])}"
+            "its positions are younger than the failover, or behind the end of the copy, so records that came from the"
+            f" target may be on the source already: {', '.join(after[:_NAMED])}"
         )
         return (FailbackReason("reverse-flow-ran", str(world.back.flow), why),)
     return ()
 
 
 async def _copied_back(world: FailbackWorld, since_ms: int) -> list[str]:
-    """Return the lanes of the reverse flow that have a position since the failover."""
+    """Return the lanes of the reverse flow that have a position since the failover.
+
+    Positions and the failover have the clocks of different machines. So a position counts, too, that is behind the end
+    of the copy: the reverse flow can have read no further than that before the flow wrote there.
+    """
     cluster, back = world.source.cluster, world.back
     if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
         return []
     records = await cluster.read_stamped(back.positions_topic)
     lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
-    return sorted({str(lane) for lane, one in lanes if lane is not None and one.value is not None})
+    young = {lane for lane, one in lanes if lane is not None and one.value is not None}
+    ends = {one.target: one.target_next for one in (await world.known()).values() if one.ours and one.target_next >= 0}
+    stored = await positions_of(cluster, back)
+    further = {lane for lane, one in stored.items() if lane in ends and one.source_next > ends[lane]}
+    return sorted(map(str, young | further))
 
 
 class Fenced(FailbackStep):
@@ -139,6 +148,7 @@ class Count(FailbackStep):
             "partitions": len(rows),
             "left": len(counted.left),
             "diverged": sum(row.diverged for row in rows),
+            "expired": sum(one.separation.expired_here for one in counted.found),
             "new": sum(row.new for row in rows),
             "torn": torn,
             "made_anew": len(counted.anew),

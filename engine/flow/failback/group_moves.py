@@ -85,7 +85,7 @@ class FailedBackLane(msgspec.Struct, frozen=True, kw_only=True):
     """One source partition, its copy on the target, and the parts of both.
 
     `is_anew`: the source partition was made anew from its copy. `discards`: what the source had alone is gone then.
-    `target_start`: where the target's log begins.
+    `source_start`, `target_start`: where the logs begin.
     """
 
     source: TopicPartition
@@ -93,6 +93,7 @@ class FailedBackLane(msgspec.Struct, frozen=True, kw_only=True):
     logs: KeptLogs
     is_anew: bool = False
     discards: bool = False
+    source_start: int = 0
     target_start: int = 0
 
 
@@ -165,6 +166,9 @@ class GroupMoves:
             offset = await self._answer(self._back, lane.target, place.target_offset, is_back=False)
         if offset < 0 and place.reason is PlaceReason.EXACT:
             place = SourcePlace(reason=PlaceReason.NOT_MAPPED)
+        if offset >= 0 and 0 <= max(source, mapped) < lane.source_start:
+            offset = max(offset, lane.source_start)  # below it consumers would begin by their auto.offset.reset
+            place = msgspec.structs.replace(place, reason=PlaceReason.EXPIRED)
         return MovedPartition(
             group=group,
             topic=lane.source.topic,

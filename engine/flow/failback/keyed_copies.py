@@ -110,7 +110,8 @@ class KeyedCopies:
     async def _appended(self, writer: KeyedWriter, row: LaneRow, part: KeyedPart, done: Ranges) -> Ranges:
         """Append the records of a part of D whose keys the target has not got since; return where they lie."""
         source, target = self._world.source.cluster, self._world.target.cluster
-        span = part.source_from, part.source_end
+        first = (await source.offsets([row.source], EARLIEST))[row.source]  # retention may have deleted a part of D
+        span = max(part.source_from, first), part.source_end
         diverged = [one async for one in _records(source, row.source, *span, committed=True)]
         keys, read_to, give_up_at_s = set[bytes](), row.target_next, now_s() + _PATIENCE_S
         while True:

@@ -12,7 +12,7 @@ from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow
-from engine.flow.ports.ports import EARLIEST
+from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.flow.surveys.log_sizes import bytes_from
 from policies.dr.lent_config import TOMBSTONES
 from policies.model import TopicPartition
@@ -29,15 +29,20 @@ class MoveGroups(FailbackStep):
         back = world.back_maps()
         moves = GroupMoves(world.groups, world.source.groups, world.target.groups, forward, back)
         run.assure()
-        led = await world.target.cluster.leaders([row.target for row in rows]) if rows else {}
-        starts = await offsets_by_leaders(world.target.cluster, led, EARLIEST)
-        kept = [kept_lane(row, late[row.source], starts.get(row.target, 0)) for row in rows]
+        here = await _starts(world.source.cluster, [row.source for row in rows])
+        there = await _starts(world.target.cluster, [row.target for row in rows])
+        kept = [kept_lane(row, late[row.source], here.get(row.source, 0), there.get(row.target, 0)) for row in rows]
         moved = await moves.move(kept, _commits(run))
         await run.keep(GROUPS, list(moved.moved))
         await run.keep(UNREAD, [UnreadGroup(group, why) for group, why in sorted(moved.failed.items())])
         groups = {one.group for one in moved.moved}
         unequal = {one.group for one in moved.moved if not one.is_equal} | moved.failed.keys()
         return {"groups": len(groups | unequal), "unequal": len(unequal)}
+
+
+async def _starts(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    led = await cluster.leaders(partitions) if partitions else {}
+    return await offsets_by_leaders(cluster, led, EARLIEST)
 
 
 def _commits(run: StepRun) -> dict[str, dict[TopicPartition, int]]:
@@ -66,7 +71,8 @@ class Close(FailbackStep):
             if late[row.source].echoes and not row.made and row.target in stored
         }
         run.assure()
-        if failed := await world.alter_back(behind):
+        ends = {lane: stored[lane].target_next for lane in behind}
+        if failed := await world.alter_back(behind, ends):
             raise NotStored(f"positions of {world.back.flow}", failed)
         await restored(world.source.settings, run)
         if kept := await world.take_back():

@@ -112,8 +112,11 @@ class UnreadGroup(msgspec.Struct, frozen=True):
     why: str
 
 
-def kept_lane(row: LaneRow, late: LateRow, target_start: int) -> FailedBackLane:
-    """Return the parts of both logs of a partition. A part without records counts as none: it may be markers."""
+def kept_lane(row: LaneRow, late: LateRow, source_start: int, target_start: int) -> FailedBackLane:
+    """Return the parts of both logs of a partition, which begin at these offsets.
+
+    A part without records counts as none: it may be markers.
+    """
     end = late.source_end if late.echoes or row.is_keyed else row.split
     logs = KeptLogs(
         split=row.split,
@@ -125,7 +128,7 @@ def kept_lane(row: LaneRow, late: LateRow, target_start: int) -> FailedBackLane:
     )
     discards = row.made and bool(row.diverged) and not late.echoes
     lane = FailedBackLane(source=row.source, target=row.target, logs=logs, is_anew=row.made, discards=discards)
-    return msgspec.structs.replace(lane, target_start=target_start)
+    return msgspec.structs.replace(lane, source_start=source_start, target_start=target_start)
 
 
 def made_lanes(topic: str, copy_topic: str, known: Collection[int], partitions: int) -> list[LaneRow]:

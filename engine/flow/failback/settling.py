@@ -37,7 +37,8 @@ class CopyEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where the copy of a lane ended: the next source offset, and the target offset behind the last copied record.
 
     `source_epoch`: the leader epoch of the source's records up to `epoch_next`, by the position; -1: not known.
-    `source_topic_id`: of the topic that was copied. `why`: why the end is not known; empty if it is.
+    `source_topic_id`, `target_topic_id`: of the topic that was copied, and of its copy. `why`: why the end is not
+    known; empty if it is. `between`: records of other writers that lie before the last copied one.
     """
 
     lane: LaneName
@@ -46,6 +47,8 @@ class CopyEnd(msgspec.Struct, frozen=True, kw_only=True):
     source_epoch: int = -1
     epoch_next: int = -1
     source_topic_id: str = ""
+    target_topic_id: str = ""
+    between: int = 0
     why: str = ""
 
 
@@ -130,7 +133,15 @@ class _LaneBarriers:
             source_epoch=stored.source_leader_epoch,
             epoch_next=stored.source_next,
             source_topic_id=stored.source_topic_id,
+            target_topic_id=stored.target_topic_id,
+            between=_between(stored, point),
         )
+
+
+def _between(stored: Position, point: ResumePoint) -> int:
+    """Count what others appended before the last copied record: a request of the copier that was long on its way."""
+    end = _end_of(stored, point)
+    return sum(max(0, min(last + 1, end) - first) for first, last in point.foreign)
 
 
 def _end_of(stored: Position, point: ResumePoint) -> int:

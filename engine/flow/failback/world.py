@@ -1,5 +1,6 @@
 """Defines the world of a failback's steps: both clusters of a flow as ports, and the options of both directions."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from engine.flow.topic_logs.last_known import KnownLane
 from policies.groups import GroupSelection
 from policies.model import TopicPartition
 from policies.selection import TopicSelection
-from policies.sync.topic_faults import FaultRules
+from policies.sync.topic_faults import FaultRules, OnGap, TopicRule
 
 
 class FlowMaps(MoveMaps, SurveyMaps, ReadMaps, Protocol):
@@ -85,18 +86,33 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     hold_tombstones: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
     chains: Callable[[Mapping[TopicPartition, ClosedRow]], Awaitable[Mapping[TopicPartition, LaneChain]]]
 
-    def forward_options(self) -> FlowOptions:
-        """Return the options that copy what only the source has: behind new records, and comparing nothing."""
-        return msgspec.structs.replace(_strict(self.forward), stop_on_foreign_writer=False)
+    def forward_options(self, expired: Collection[str] = ()) -> FlowOptions:
+        """Return the options that copy what only the source has: behind new records, and comparing nothing.
 
-    def back_options(self, echoes: Mapping[TopicPartition, Echoes]) -> FlowOptions:
-        """Return the options that copy what only the target has, without what was copied there late."""
+        `expired`: topics of the source whose retention has deleted the beginning of that; the rest is copied.
+        """
+        options = _strict(self.forward)
+        return msgspec.structs.replace(options, stop_on_foreign_writer=False, faults=_passing(expired))
+
+    def back_options(self, echoes: Mapping[TopicPartition, Echoes], expired: Collection[str] = ()) -> FlowOptions:
+        """Return the options that copy what only the target has, without what was copied there late.
+
+        `expired`: topics of the target whose retention has deleted the beginning of that; the rest is copied.
+        """
         return msgspec.structs.replace(
-            _strict(self.back), stop_on_foreign_writer=True, echoes={lane: one for lane, one in echoes.items() if one}
+            _strict(self.back),
+            stop_on_foreign_writer=True,
+            echoes={lane: one for lane, one in echoes.items() if one},
+            faults=_passing(expired),
         )
 
-    async def alter_back(self, wanted: Alterations) -> dict[str, str]:
-        """Set positions of the reverse flow; return why some could not be written, by lane."""
+    async def alter_back(
+        self, wanted: Alterations, source_ends: Mapping[TopicPartition, int] | None = None
+    ) -> dict[str, str]:
+        """Set positions of the reverse flow; return why some could not be written, by lane.
+
+        `source_ends`: where the source's logs end by now, by lane; records behind are another writer's.
+        """
         back = self.back
         options = AlterationOptions(
             flow=back.flow,
@@ -107,7 +123,12 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
         )
         ends = {lane: offset + 1 for lane, offset in wanted.items() if offset is not None}
         epochs = await epochs_before(self.target.cluster, ends)
-        return await alter_positions(self.source.cluster, options, wanted, epochs)
+        return await alter_positions(self.source.cluster, options, wanted, epochs, source_ends)
+
+
+def _passing(topics: Collection[str]) -> FaultRules:
+    """Return rules by which lanes of these topics continue where retention has deleted the next records."""
+    return FaultRules(gaps=tuple(TopicRule(re.escape(topic), OnGap.CONTINUE.value) for topic in sorted(topics)))
 
 
 def _strict(options: FlowOptions) -> FlowOptions:

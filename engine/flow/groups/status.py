@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
-from engine.core.offset_map.offset_map import How
+from engine.core.offset_map.offset_map import CLAMPED, How
 from engine.flow.groups.translations import TranslatedOffset, Translations, with_reason
-from engine.flow.lane.bisection import log_spans
-from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
+from engine.flow.lane.bisection import log_spans, offsets_by_leaders
+from engine.flow.ports.ports import EARLIEST, Cluster, GroupListing, Groups, Offsets, Stored
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from policies.groups import GroupSelection, GroupState, OwnCommit, Why, WrittenCheckpoint, unsupported, wanted
 from policies.model import TopicPartition
@@ -22,6 +22,8 @@ NOT_COMMITTED = "not committed on the target"
 """Why a group is not equal that a failover can make equal."""
 BEFORE_MAP = "its offset is before the flow's offset map, which begins where the flow began to copy"
 """Why a group is not equal that nothing makes equal until it consumes further."""
+EXPIRED = "the target's retention has deleted records that the group has not read, and the source has them"
+"""Why a group is not equal that is at the start of the target's log: it would skip those records there."""
 Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Log start and high watermark of the target's partitions, as far as their leaders answered."""
@@ -109,17 +111,21 @@ def _lane(stand: GroupPartitionStatus) -> TopicPartition:
 
 
 class GroupStatusReader:
-    """Compares the groups of a source that answers; `commit` commits translated offsets (None: nothing is written)."""
+    """Compares the groups of a source that answers; `commit` commits translated offsets (None: nothing is written).
+
+    `log`: the source cluster.
+    """
 
     def __init__(
         self,
         selection: GroupSelection,
+        log: Cluster,
         source: Groups,
         target: Groups,
         translations: Translations,
         commit: Commit | None,
     ) -> None:
-        self._selection = selection
+        self._selection, self._log = selection, log
         self._source, self._target = source, target
         self._translations = translations
         self._commit = commit
@@ -139,14 +145,41 @@ class GroupStatusReader:
         names = [group for group, rows in places.items() if rows]
         states, stored = await self._target.states(names), await self._target.offsets(names)
         failed |= states.failed | stored.failed
-        why = self._translations.without_stints
+        expired, why = await self._expired(places), self._translations.without_stints
         stands = [
-            _stand(group, place._replace(how=with_reason(place.how, why)), stored.found[group], states.found[group])
+            _stand(
+                group,
+                place._replace(how=with_reason(place.how, why)),
+                stored.found[group],
+                states.found[group],
+                expired=(group, place.lane) in expired,
+            )
             for group in names
             if group in stored.found and group in states.found
             for place in places[group]
         ]
         return GroupStatus(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
+
+    async def _expired(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> set[tuple[str, TopicPartition]]:
+        """Return the groups and partitions that would skip records on the target which the source still has.
+
+        A place that was raised to the target's log start skips what lay below it. That does not count where the source
+        has deleted it too, or where it was only markers.
+        """
+        raised = [(group, row) for group, rows in places.items() for row in rows if row.how == CLAMPED]
+        if not raised:
+            return set()
+        led = await self._log.leaders(sorted({row.lane for _, row in raised}))
+        starts = await offsets_by_leaders(self._log, led, EARLIEST)
+        asked: dict[str, Offsets] = {}
+        for group, row in raised:
+            asked.setdefault(group, {})[row.lane] = (max(row.source_offset, starts.get(row.lane, 0)), "")
+        return {
+            (group, row.lane)
+            for group, rows in (await self._translations.places(asked)).items()
+            for row in rows
+            if row.how == CLAMPED and not self._translations.has_read_all(row.lane, row.source_offset)
+        }
 
 
 def sort_out(listings: Iterable[GroupListing], selection: GroupSelection) -> tuple[list[str], dict[str, str]]:
@@ -175,8 +208,11 @@ async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str
     return groups, left, unheard
 
 
-def _stand(group: str, place: TranslatedOffset, there: Offsets, state: GroupState) -> GroupPartitionStatus:
+def _stand(
+    group: str, place: TranslatedOffset, there: Offsets, state: GroupState, *, expired: bool
+) -> GroupPartitionStatus:
     stored = there[place.target][0] if place.target in there else -1
+    why = _why(place.offset, place.how, stored, state)
     return GroupPartitionStatus(
         group=group,
         topic=place.lane.topic,
@@ -184,7 +220,7 @@ def _stand(group: str, place: TranslatedOffset, there: Offsets, state: GroupStat
         source_offset=place.source_offset,
         target_offset=place.offset,
         stored=stored,
-        why=_why(place.offset, place.how, stored, state),
+        why=EXPIRED if expired and why in ("", NOT_COMMITTED) else why,
     )
 
 

@@ -247,6 +247,10 @@ class Translations:
             return place._replace(offset=-1, how=ABOVE_END)
         return place._replace(offset=ends[0], how=CLAMPED) if 0 <= place.offset < ends[0] else place
 
+    def has_read_all(self, lane: TopicPartition, source_offset: int) -> bool:
+        """Whether nothing is copied behind a source offset yet, so that no record is skipped whatever was deleted."""
+        return self._maps.translate(lane, source_offset).how is How.END
+
     def lost(self, lane: TopicPartition, offset: int) -> MapHead | None:
         """Return where the copy of a lane ends, if an earlier answer `offset` is above the target's end; else None."""
         target, head = self._targets.get(lane), self._maps.head(lane)

@@ -73,6 +73,17 @@ def standing_fences(copy: OperationCopy, cluster: str) -> set[Binding]:
     return found
 
 
+async def fenced_by(cluster: Cluster, topic: str, alias: str) -> set[Binding]:
+    """Return the same by operations of all flows whose states are in one topic of the fenced cluster.
+
+    Raises as `read_copy` does.
+    """
+    records, found = await cluster.read_records(topic), set[Binding]()
+    for flow in flows_in(records, OPERATION_SCOPE):
+        found |= standing_fences(OperationCopy(entries=StateCodec(flow, topic, OPERATION_SCOPE).decode(records)), alias)
+    return found
+
+
 def lenders(topics: Iterable[str], flow: FlowName) -> dict[str, bool]:
     """Return which topics of a flow's source have states of flows, and whether they are those of the flow back."""
     return {topic: topic == state_topic(flow.target) for topic in topics if is_state_topic(topic)}

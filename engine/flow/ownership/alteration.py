@@ -38,18 +38,24 @@ class AlterationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def alter_positions(
-    target: Cluster, options: AlterationOptions, wanted: Alterations, epochs: Mapping[TopicPartition, int] | None = None
+    target: Cluster,
+    options: AlterationOptions,
+    wanted: Alterations,
+    epochs: Mapping[TopicPartition, int] | None = None,
+    ends: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, str]:
     """Write the positions of some lanes; return why some could not be written, by lane. The others are durable.
 
-    `epochs`: the leader epochs of the source's records at these offsets, as far as they are known.
+    `epochs`: the leader epochs of the source's records at these offsets, as far as they are known. `ends`: where the
+    target's logs end, by lane; the next owner takes records behind for those of another writer.
     """
     failed: dict[str, str] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def alter(lane: TopicPartition, offset: int | None) -> None:
         async with at_once:
-            why = await _alter(target, options, lane, altered_value(offset, (epochs or {}).get(lane, -1)))
+            value = altered_value(offset, (epochs or {}).get(lane, -1), (ends or {}).get(lane, -1))
+            why = await _alter(target, options, lane, value)
         if why:
             failed[str(lane)] = why
 

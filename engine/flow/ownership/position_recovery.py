@@ -15,7 +15,7 @@ from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import ForeignPosition, Position
-from engine.core.position.resume import ResumePoint, Tail, TailBatch, Unknown, doubtful
+from engine.core.position.resume import ResumePoint, Tail, TailBatch, Unknown, doubtful, ranges_of
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.vacancy import may_be_vacant
 from engine.flow.lane.lane_driver import LaneDriver
@@ -250,7 +250,7 @@ class PositionRecovery:
                 return taken if taken.tail_records else found
             return found
         if isinstance(stored, ForeignPosition) and stored.altered:
-            return await self._altered(driver, logs, stored.offset)
+            return await self._altered(driver, logs, stored)
         if isinstance(stored, ForeignPosition):
             return await self._taken_over(driver, logs, stored.offset + 1, logs.source_starts[driver.name.source])
         source_next = await self._start_of(driver.name.source, logs)
@@ -268,15 +268,26 @@ class PositionRecovery:
             foreign=foreign,
         )
 
-    async def _altered(self, driver: LaneDriver, logs: LogOffsets, offset: int) -> ResumePoint:
-        """Return where a lane continues after a user has set its position: what the target holds does not matter."""
+    async def _altered(self, driver: LaneDriver, logs: LogOffsets, stored: ForeignPosition) -> ResumePoint:
+        """Return where a lane continues after its position was set: what the target held by then does not matter."""
+        offset, target = stored.offset, driver.name.target
         return ResumePoint(
             source_next=offset + 1 if offset >= 0 else await self._start_of(driver.name.source, logs),
-            target_next=logs.target_ends[driver.name.target],
+            target_next=logs.target_ends[target],
             sequence=0,
             how="altered offsets",
             tail_records=0,
+            foreign=() if stored.target_next < 0 else await self._others_behind(target, stored.target_next, logs),
         )
+
+    async def _others_behind(self, target: TopicPartition, first: int, logs: LogOffsets) -> tuple[tuple[int, int], ...]:
+        """Return the offset ranges of records from an offset on, without replayed ones."""
+        end = logs.target_ends[target]
+        found = await self._first_data(target, max(first, logs.target_starts[target]), end)
+        if found is None:
+            return ()
+        batches = await self._target.read_headers(target, found, end)
+        return await self._replayers.others(target, ranges_of(batches))
 
     async def _start_of(self, lane: TopicPartition, logs: LogOffsets) -> int:
         return await self._starts.resolve(lane, start=logs.source_starts[lane], end=logs.source_ends[lane])

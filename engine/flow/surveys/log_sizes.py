@@ -27,13 +27,13 @@ async def bytes_from(cluster: Cluster, firsts: Mapping[TopicPartition, int]) -> 
 
 
 async def records_between(cluster: Cluster, partition: TopicPartition, first: int, end: int) -> int:
-    """Count the committed records of a range, of 16 MiB at most."""
+    """Count the committed records of a range; of more than 16 MiB what follows is projected, and it is never empty."""
     wanted = ContentRange(first=first, end=end, since=first, most_bytes=_MOST_BYTES)
-    return (await cluster.read_content(partition, wanted)).records
+    return (await cluster.read_content(partition, wanted)).projected(first).records
 
 
 async def records_in(cluster: Cluster, partition: TopicPartition) -> int:
-    """Count the committed records of a partition, of 16 MiB at most; 0 if it does not exist.
+    """Count the committed records of a partition as `records_between` does; 0 if it does not exist.
 
     Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """

@@ -8,7 +8,7 @@ config that is lent to a topic is taken back when its time is over. Mirrored it 
 from collections.abc import Mapping
 
 from engine.base.errors import KafkaRefusal
-from engine.flow.operations.reading import lenders, lent_by, read_copy, standing_fences
+from engine.flow.operations.reading import fenced_by, lenders, lent_by, read_copy, standing_fences
 from engine.flow.ports.ports import Answers, Cluster
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.client.cluster import ClusterClient
@@ -55,7 +55,22 @@ class UnfencedSettings(KafkaSettings):
 
         Operations are read after the bindings: a fence stores what it makes first, so no binding is missed.
         """
-        found = await super().acls(resource)
+        found, alias = await super().acls(resource), self._client.alias
         if not any(one.permission == Permission.DENY for one in found):  # every fence has one
             return found
-        return found - standing_fences(await read_copy(self._target, self._flow), self._client.alias)
+        fences = standing_fences(await read_copy(self._target, self._flow), alias)
+        return found - (fences | await self._fenced() if alias == self._flow.source else fences)
+
+    async def _fenced(self) -> set[Binding]:
+        """Return the bindings of fences on the source that operations with other clusters have made.
+
+        Who may not read the states of another flow sees what that has made as if somebody had made it.
+        """
+        found = set[Binding]()
+        for topic, is_own in lenders(await self.topics(None), self._flow).items():
+            try:
+                found |= await fenced_by(self._source, topic, self._flow.source)
+            except KafkaRefusal as refusal:
+                if is_own or refusal.code != TOPIC_AUTHORIZATION_FAILED:
+                    raise
+        return found

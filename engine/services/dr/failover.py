@@ -216,6 +216,7 @@ class Failover(Opened):
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,
+            self._source,
             self._source_groups,
             self._target_groups,
             translations,

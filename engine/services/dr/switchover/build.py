@@ -176,5 +176,5 @@ def switchover_steps(
         "positions": positions,
         "settle": SettleStep(world, halt, drain, (groups, positions)),
         "reverse": ReverseStep(world, store, control, holder),
-        "watch": WatchStep(world),
+        "watch": WatchStep(world, groups=True),
     }

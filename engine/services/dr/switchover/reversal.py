@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from engine.base.clock import now_s, pause
-from engine.base.errors import FlowHeld
+from engine.base.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
 from engine.flow.operations.driver import Facts, StepRun
@@ -34,10 +34,10 @@ from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, e
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
-from engine.services.dr.switchover.steps import DRAINED_NOTES
+from engine.services.dr.switchover.steps import DRAINED_NOTES, GROUP_NOTES, GroupRow, gone_on, held_groups
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
-from engine.services.holding import held
 from engine.services.group_maps import map_topics_of
+from engine.services.holding import held
 from engine.services.maps import last_known_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
@@ -101,7 +101,8 @@ class PositionsStep:
         run.assure()
         # A copy keeps no position of an earlier stint: behind it the source has what applications wrote there since.
         keeps = {} if self._world.keeps_names else before
-        await self._alter({lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start})
+        wanted = {lane: start for lane, start in starts.items() if keeps.get(lane, -1) != start}
+        await self._alter(wanted, self._drained(run))
         return {"reverse_partitions": len(starts)}
 
     async def _keep_closed(self, run: StepRun) -> None:
@@ -165,11 +166,23 @@ class PositionsStep:
             raise NotDrained(known.unread)
         return {one.target for one in known.lanes}
 
-    async def _alter(self, starts: Mapping[TopicPartition, int]) -> None:
+    def _drained(self, run: StepRun) -> dict[TopicPartition, int]:
+        """Return where the source's logs were drained, by partition of the reverse flow, if it writes to these logs.
+
+        What the source gets behind that is in no copy, and the reverse flow would append after it. So its lanes look.
+        """
+        copy_of = self._world.flow.selection.target_topic
+        rows = run.notes(DRAINED_NOTES, DrainedEnd) or () if self._world.keeps_names else ()
+        return {TopicPartition(copy_of(row.topic), row.partition): row.end for row in rows}
+
+    async def _alter(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None
+    ) -> None:
         reverse = self._world.reverse
         epochs = await epochs_before(self._world.target, starts)  # else a failback could not tell this log from another
+        wanted = {lane: start - 1 if start > 0 else None for lane, start in starts.items()}
         async with PositionAlteration(reverse.config, reverse.flow) as alteration:
-            await alteration.alter({lane: start - 1 if start > 0 else None for lane, start in starts.items()}, epochs)
+            await alteration.alter(wanted, epochs, ends)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""
@@ -250,21 +263,49 @@ class ReverseStep:
 
 
 class WatchStep:
-    """Looks once more whether the source was written to behind the fence, and stores what it found."""
+    """Looks once more whether the source was written to behind the fence, and stores what it found.
 
-    def __init__(self, world: SwitchoverWorld) -> None:
-        self._world = world
+    `groups`: also whether groups have consumed there since they were committed on the target.
+    """
+
+    def __init__(self, world: SwitchoverWorld, *, groups: bool = False) -> None:
+        self._world, self._groups = world, groups
 
     async def do(self, run: StepRun) -> Facts:
-        """See Step. Where the reverse flow writes to the same topics, it reports other writers itself."""
+        """See Step. Where the reverse flow writes to the same partitions, it reports other writers itself.
+
+        It looks from the drained ends on, because they are stored with the positions that it starts at.
+        """
         reverse = run.operation.step("reverse")
-        if self._world.keeps_names and reverse is not None and reverse.facts.get("reverse_runs"):
-            return {"watched_by": "the reverse flow (raymirror.foreign.writer)"}
+        watches = self._world.keeps_names and reverse is not None and bool(reverse.facts.get("reverse_runs"))
         grown = await self._world.grown(run.notes(DRAINED_NOTES, DrainedEnd) or ())
+        if watches:
+            copy_of = self._world.flow.selection.target_topic
+            started = {row.lane for row in run.notes(START_NOTES, StoredStart) or ()}
+            grown = tuple(one for one in grown if TopicPartition(copy_of(one.topic), one.partition) not in started)
         await run.keep(GROWN_NOTES, grown)
         if grown:
             run.say(f"written to the source behind the fence: {counted(len(grown), 'partition')}")
-        return {"partitions_behind_the_fence": len(grown)}
+        told: Facts = {"partitions_behind_the_fence": len(grown)}
+        if self._groups:
+            told = {**told, **await self._watch_groups(run)}
+        return {**told, "watched_by": "the reverse flow (raymirror.foreign.writer)"} if watches else told
+
+    async def _watch_groups(self, run: StepRun) -> Facts:
+        known = {row.group: row for row in run.notes(GROUP_NOTES, GroupRow) or ()}
+        try:
+            standing = await held_groups(self._world, await self._world.moved(), commit=False)
+        except (
+            BrokerUnreachable,
+            ConnectionLost,
+            KafkaRefusal,
+        ) as lost:  # applications may start: nothing waits for this
+            return {"groups_gone_on": -1, "groups_not_watched": str(lost)}
+        late = {group: GroupRow(group, why) for group, why in gone_on(standing).items() if group not in known}
+        if late:
+            await run.keep(GROUP_NOTES, [row for _, row in sorted((known | late).items())])
+            run.say(f"consumed on the source after the step groups: {counted(len(late), 'group')}")
+        return {"groups_gone_on": len(late)}
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step."""

@@ -10,7 +10,7 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
-from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
@@ -35,7 +35,9 @@ DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
 GROUPS_NOT_EQUAL, LEFT_OUT = "groups-not-equal", "left-out-records"
 """The names with which an operator accepts groups that will not be equal, and records that the target will not have."""
 _LOOK_S = 1.0
-_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP)
+_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP, EXPIRED)
+_FOR_GOOD = (Why.TARGET_AHEAD.value, EXPIRED)
+"""What no wait makes equal."""
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
 
 
@@ -358,20 +360,32 @@ def why_unequal(standing: GroupStatus) -> dict[str, str]:
 
 
 def in_the_way(standing: GroupStatus) -> dict[str, str]:
-    """Return the groups for which nothing can be committed: ahead on the target, active there, or before the map."""
+    """Return the groups that cannot be equal: ahead on the target, active there, before the map, or expired there."""
     return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY or UNREAD_STINTS in one.why)
 
 
 def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:
     """Return what waiting may help, and why it is not equal; empty if waiting is in vain.
 
-    A group that is ahead stays so: nothing lowers its offset. `accepts`: groups that need an operator, because they are
-    active or have no target offset, are not waited for either.
+    A group that is ahead stays so, and what was deleted stays deleted. `accepts`: groups that need an operator, because
+    they are active or have no target offset, are not waited for either.
     """
-    if not accepts and any(one.why == Why.TARGET_AHEAD.value for one in standing.unequal):
+    if not accepts and any(one.why in _FOR_GOOD for one in standing.unequal):
         return {}  # the step fails in any case, and producers wait
     left = [one for one in standing.unequal if (one.why == NOT_COMMITTED if accepts else True)]
     return _by_group(left) | standing.failed | standing.missing
+
+
+def gone_on(standing: GroupStatus) -> dict[str, str]:
+    """Return the groups that stand further on the source than they were committed on the target, and how far."""
+    rows = [one for one in standing.unequal if 0 <= one.stored < one.target_offset]
+    return {
+        one.group: (
+            f"{one.topic}-{one.partition}: it consumed on the source after it was committed on the target, and reads"
+            f" {counted(one.target_offset - one.stored, 'offset')} again there"
+        )
+        for one in reversed(rows)
+    }
 
 
 def _by_group(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from engine.core.reports.drain import Ends
 from engine.flow.operations.stints import Stints, stints_of
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.surveys.readiness_survey import Readiness, survey_readiness
+from engine.flow.surveys.unreplicated import unreplicated
 from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
@@ -129,8 +130,9 @@ class DrainWorld(PreviewService):
     async def undrained(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...]]:
         """Return the partitions that the target lacks something of, and why; and where all partitions end.
 
-        A partition counts only if its last stable offset is its end: an open transaction is not decided yet. Nothing is
-        copied of topics that are paused because their producers have moved: they are whole as of their move.
+        A partition counts only if its last stable offset is its end, and all of it is replicated: an open transaction
+        is not decided yet, and what was appended before the fence is still to be acknowledged. Nothing is copied of
+        topics that are paused because their producers have moved: they are whole as of their move.
         """
         known = await self.stored()
         whole = (await self.moved()).topics if self.keeps_names else {}
@@ -144,6 +146,13 @@ class DrainWorld(PreviewService):
             if lane.topic in whole or lane in empty or at == end == stable.get(lane, -1):
                 continue
             why[str(lane)] = _why(at, end, stable.get(lane, -1), unknown)
+        if not why:  # asked last: it costs a look at every leader
+            coming = await unreplicated(self.source, ends.ends)
+            why = {
+                str(lane): f"{counted(own - ends.ends[lane], 'offset')} not replicated on the source yet"
+                for lane, own in sorted(coming.items())
+                if lane.topic not in whole
+            }
         return why, tuple(DrainedEnd(lane.topic, lane.partition, end) for lane, end in sorted(ends.ends.items()))
 
     async def paused_topics(self) -> tuple[str, ...]:
@@ -166,14 +175,18 @@ class DrainWorld(PreviewService):
         return {lane for lane in new if starts.get(lane) == ends.ends[lane]}
 
     async def grown(self, drained: Iterable[DrainedEnd]) -> tuple[GrownPartition, ...]:
-        """Return the source partitions that do not end any more where they ended when they were drained."""
+        """Return the source partitions that do not end any more where they ended when they were drained.
+
+        What a leader has appended counts, although it is not replicated yet: it will be acknowledged.
+        """
         rows = {one.lane: one.end for one in drained}
         now = await self.ends_now(list(rows))
         if now.unknown:
             raise NotDrained({str(lane): why for lane, why in now.unknown.items()})
+        ends = {**now.ends, **await unreplicated(self.source, now.ends)}
         return tuple(
             GrownPartition(lane.topic, lane.partition, rows.get(lane, 0), end)
-            for lane, end in sorted(now.ends.items())
+            for lane, end in sorted(ends.items())
             if end != rows.get(lane, 0)
         )
 

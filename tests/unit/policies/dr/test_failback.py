@@ -45,6 +45,7 @@ REASONS: list[tuple[str, dict[str, Any], tuple[FailbackChoice, ...]]] = [
     ("tombstones-gone", {"is_compacted": True, "erased": True}, (KEEP, APPEND)),
     ("left-out-records", {"left_out": 2}, (APPEND, FailbackChoice.DISCARD)),
     ("replayed-records", {"replayed": 1}, (KEEP,)),
+    ("other-records-between", {"between": 2}, (KEEP,)),
 ]
 
 

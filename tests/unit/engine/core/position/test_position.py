@@ -179,5 +179,7 @@ def test_a_position_that_a_user_has_set_is_mm2s_too(offset: int, value: bytes) -
 
 def test_a_position_that_a_user_has_removed_is_uncommitted_to_mm2() -> None:
     assert decode_value(altered_value(7, 3)) == ForeignPosition(offset=7, altered=True, source_leader_epoch=3)
+    behind = ForeignPosition(offset=7, altered=True, source_leader_epoch=3, target_next=9)
+    assert decode_value(altered_value(7, 3, 9)) == behind
     assert altered_value(None) == b'{"offset":-1,"altered":true}'
     assert decode_value(altered_value(None)) == ForeignPosition(offset=-1, altered=True)

@@ -95,6 +95,40 @@ def test_what_is_read_before_the_range_does_not_count() -> None:
     assert (found.records, found.gone, found.read_to) == (2, 1, 9)
 
 
+def test_large_records_before_the_range_do_not_use_up_its_bytes() -> None:
+    counter = ContentCounter(span(10, 14, since=0, most_bytes=300))
+    for at in range(10):
+        counter.add(header(at, 1), None)
+        if counter.next_offset == 10:
+            break
+    assert (at, counter.is_done) == (2, False), "after as many bytes as it may read it goes on at the range"
+    for at in range(9, 14):
+        if not counter.is_done:
+            counter.add(header(at, 1), None)
+    found = counter.content(is_end_reached=False)
+    assert (found.records, found.gone, found.read_to, found.is_whole) == (3, 0, 13, False)
+    assert found.projected(10).records == 4
+
+
+def test_a_transaction_whose_marker_was_not_read_before_the_range_is_not_torn() -> None:
+    counter = ContentCounter(span(10, 12, since=0, most_bytes=100))
+    counter.add(header(0, 1, bits=TRANSACTIONAL_BIT, producer_id=7), None)
+    counter.add(header(10, 2, bits=TRANSACTIONAL_BIT, producer_id=7), None)
+    counter.add(header(12, 1, bits=CONTROL_BIT | TRANSACTIONAL_BIT, producer_id=7), COMMIT)
+    found = counter.content(is_end_reached=False)
+    assert (found.records, found.torn) == (2, 0)
+
+
+def test_a_range_that_was_not_read_to_its_end_is_never_empty() -> None:
+    counter = ContentCounter(span(0, 9, most_bytes=200))
+    counter.add(header(0, 4, bits=TRANSACTIONAL_BIT, producer_id=7), None)
+    counter.add(header(4, 1, bits=CONTROL_BIT | TRANSACTIONAL_BIT, producer_id=7), ABORT)
+    assert counter.is_done
+    found = counter.content(is_end_reached=False)
+    assert (found.records, found.is_whole) == (0, False)
+    assert found.projected(0).records == 1, "records may follow what was rolled back"
+
+
 @pytest.mark.parametrize(("read_to", "records"), [(4, 20), (10, 8), (0, 8)])
 def test_a_count_that_was_cut_short_is_projected(read_to: int, records: int) -> None:
     found = LogContent(records=8, bytes=80, read_to=read_to, end=10).projected(0)

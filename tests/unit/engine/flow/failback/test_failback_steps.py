@@ -1,21 +1,30 @@
 """A failback on two clusters in memory: both logs record by record, with D empty and kept, killed at any step."""
 
+import asyncio
 import random
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
+import msgspec
 import pytest
 
+from engine.core.position.position import ForeignPosition
+from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.copying import positions_of
-from engine.flow.failback.rows import LANES, UNREAD, LaneRow, UnreadGroup
+from engine.flow.failback.group_moves import MovedPartition
+from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
+from engine.flow.ownership.stored_positions import stored_positions
+from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition
+from policies.dr.failback import FailbackChoice
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import OperationState
-from policies.model import TopicPartition
+from policies.model import LaneName, PartitionSet, TopicPartition
+from policies.start import Earliest
 from tests.fakes.source_log import LEADER_EPOCH
-from tests.unit.engine.flow.failback.played import Played, failback
+from tests.unit.engine.flow.failback.played import FORWARD, Played, failback, options, positions_topic
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
@@ -178,6 +187,49 @@ async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothin
     assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
 
 
+@pytest.mark.parametrize("gone", ["d3", "d5"])
+async def test_what_the_source_has_deleted_of_its_own_is_counted_and_the_rest_goes_back(gone: str) -> None:
+    played = await failed_over(late=True)
+    start = played.here[0].behind(gone)
+    for group, name in (("at-split", "p5"), ("in-d", "d0")):
+        played.groups["A"].put(group, {HERE: played.here[0].behind(name)})
+        played.groups["B"].put(group, {HERE: played.there[0].behind("p5")})
+    played.here[0].batches = [one for one in played.here[0].batches if one.header.base_offset >= start]
+    played.here[0].start = start
+    left = D[D.index(gone) + 1 :]
+    async with played.opened() as store:
+        operation = await played.drives_back(store).start(failback())
+        moved = {one.group: one for one in store.notes(operation, GROUPS, MovedPartition) or ()}
+    count = operation.step("count")
+    assert count is not None
+    assert (count.facts["diverged"], count.facts["expired"]) == (len(left), D.index(gone) + 1)
+    assert played.here[0].names() == [*left, *N]
+    assert played.there[0].names() == [*P, *N, *left]
+    for group in ("at-split", "in-d"):
+        assert played.reading("A", group) == [*left, *N]
+        assert not moved[group].is_equal
+
+
+async def test_new_records_that_expire_before_they_are_copied_are_counted_and_the_rest_goes_back() -> None:
+    played = await failed_over(late=False)
+    start = played.there[0].behind("n3")
+
+    def expire(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "acquire" and moves[-1:] == ["do turn"]:
+            played.there[0].batches = [one for one in played.there[0].batches if one.header.base_offset >= start]
+            played.there[0].start = start
+            played.a.begun = lambda _asked: None
+
+    played.a.begun = expire
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert played.here[0].names() == [*P, *N[4:]]
+    copied = operation.step("new-copy")
+    assert copied is not None
+    assert int(copied.facts["expired"]) >= 4, "and the markers before them"
+
+
 async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
     played = await failed_over(late=False)
     for group in ("billing", "shop"):
@@ -246,6 +298,51 @@ async def test_a_partition_that_may_be_another_log_is_refused_before_anything_is
             await driver.start(failback())
         assert [one for one in played.says if one.startswith("do ")] == ["do check"]
         assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_copy_that_was_created_again_is_refused_although_it_is_longer_than_before(leaves: bool) -> None:
+    played = await failed_over(late=False, leaves=leaves)
+    again = played.b.both("t")
+    played.there[0] = again
+    played.b.leader[HERE] = msgspec.structs.replace(played.b.leader[HERE], topic_id="made by hand")
+    for number in range(20):
+        again.write(f"x{number}")
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="t-0: not-judged: its copy t-0 was deleted and created again"):
+            await driver.start(failback())
+        assert [one for one in played.says if one.startswith("do ")] == ["do check"], "the last positions show it"
+
+
+async def test_new_records_before_a_copy_that_arrived_late_are_refused_and_discard_brings_them_back() -> None:
+    played = Played()
+    played.here[0].write(*P[:2])
+    await played.copy()
+    late = msgspec.structs.replace(options(FORWARD), stop_on_foreign_writer=False, flush_s=60.0)
+    copier = FlowCopier(late, played.a, played.b, lambda _topic: Earliest())
+    copier.assign(PartitionSet(set_id="s", flow=FORWARD, epoch=9, lanes=(LaneName(HERE, HERE),)))
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(copier.run())
+        async with asyncio.timeout(60):
+            played.here[0].write(P[2])
+            while played.there[0].names() != P[:3]:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+            played.there[0].write("early")
+            played.here[0].write(*P[3:])
+            played.a.grow()
+            while played.there[0].names() != [*P[:3], "early", *P[3:]]:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        task.cancel()
+    played.there[0].write(*N)
+    async with played.failing_back() as driver:
+        with pytest.raises(StepFailed, match="t-0: other-records-between: 1 record of another writer"):
+            await driver.start(failback())
+        assert (await driver.abort("bob", "refused")).state is OperationState.ABORTED
+    played.choice = FailbackChoice.DISCARD
+    wanted = failback(id="2", **{"choice": "discard", "make-anew": True})
+    async with played.failing_back() as driver:
+        await driver.start(wanted)
+    assert played.here[0].names() == played.there[0].names() == [*P[:3], "early", *P[3:], *N]
 
 
 # --- refusals and the way back ----------------------------------------------------------------------------------------
@@ -317,11 +414,12 @@ async def test_the_source_must_not_have_grown_between_count_and_export(often: in
         assert (await driver.abort("bob", "written")).state is OperationState.ABORTED
 
 
-async def test_a_flow_whose_reverse_has_copied_since_is_refused() -> None:
+@pytest.mark.parametrize("failed_over_ms", [1, 10**14])
+async def test_a_flow_whose_reverse_has_copied_since_is_refused_whatever_the_clocks_say(failed_over_ms: int) -> None:
     played = await failed_over(late=False)
     async with played.failing_back() as driver:
         await driver.start(failback())
-    played.guard.failed_over = 1
+    played.guard.failed_over = failed_over_ms
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match="reverse-flow-ran"):
             await driver.start(failback(id="2"))
@@ -340,6 +438,17 @@ async def test_records_that_slip_in_between_the_turn_and_the_first_new_record_ar
     async with played.failing_back() as driver:
         with pytest.raises(StepFailed, match="somebody still writes to the source: t-0: records from offset 6 on"):
             await driver.start(failback())
+
+
+async def test_the_reverse_flow_knows_where_the_source_ended_although_its_map_begins_behind_late_copies() -> None:
+    played = await failed_over(late=True)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    stored = await stored_positions(played.a, positions_topic("B"), PositionKeys("B"))
+    found = stored.lanes[HERE]
+    assert isinstance(found, ForeignPosition)
+    assert played.here[0].names(found.target_next - 1) in ([], N[-1:]), "what comes behind is another writer's"
+    assert played.here[0].names(found.target_next) == []
 
 
 async def test_what_the_failover_has_lent_to_the_target_is_taken_back_at_the_end() -> None:

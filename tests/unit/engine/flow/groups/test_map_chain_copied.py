@@ -7,7 +7,7 @@ from engine.core.offset_map.offset_map import How
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS
-from engine.flow.operations.stints import ClosedRow, StoredStart, Stints, closed_row
+from engine.flow.operations.stints import ClosedRow, Stints, StoredStart, closed_row
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.services.group_maps import group_maps_of, map_topics_of
 from engine.state.state import OPERATION_SCOPE, StateCodec, state_topic

@@ -7,7 +7,15 @@ import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
-from engine.flow.groups.status import BEFORE_MAP, LAST_CHECKPOINT, GroupStatus, GroupStatusReader, stand_by_checkpoints
+from engine.flow.groups.status import (
+    BEFORE_MAP,
+    EXPIRED,
+    LAST_CHECKPOINT,
+    NOT_COMMITTED,
+    GroupStatus,
+    GroupStatusReader,
+    stand_by_checkpoints,
+)
 from engine.flow.groups.translations import UNREAD_STINTS, TranslatedOffset, Translations
 from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.checkpoints import CheckpointLog
@@ -31,6 +39,8 @@ class World:
     def __init__(self) -> None:
         self.source, self.target = FakeGroups("a"), FakeGroups("b")
         self.cluster, self.maps = FakeCluster("b"), FakeMaps()
+        self.log = FakeCluster("a")
+        self.log.source(*LANE).data(50)
         self.cluster.target("A.t").end = 150
         self.maps.tell(LANE, [(0, 100, 50)], (50, 150))
         self.translations = Translations(flow().selection, self.maps, self.cluster)
@@ -44,7 +54,7 @@ class World:
 
     async def look(self, *, commit: bool = True) -> GroupStatus:
         stands = GroupStatusReader(
-            SELECTION, self.source, self.target, self.translations, self.commit if commit else None
+            SELECTION, self.log, self.source, self.target, self.translations, self.commit if commit else None
         )
         return await stands.read()
 
@@ -102,6 +112,35 @@ async def test_groups_that_cannot_be_asked_about_are_not_equal(world: World) -> 
     assert not standing.equal
     assert standing.failed.keys() == {"open", "denied"}
     assert standing.stands == ()
+
+
+@pytest.mark.parametrize(
+    ("at", "source_start", "why"),
+    [
+        (20, 0, EXPIRED),  # the source has records 20 to 29, and the target has not
+        (20, 25, EXPIRED),  # still 25 to 29
+        (20, 30, ""),  # the source has deleted the same
+        (30, 0, ""),
+    ],
+)
+async def test_a_group_that_would_skip_records_which_the_target_has_deleted_is_not_equal(
+    world: World, at: int, source_start: int, why: str
+) -> None:
+    world.cluster.targets[COPY].start = 130
+    world.log.sources[LANE].start = source_start
+    world.source.put("g", {LANE: at})
+    standing = await world.look()
+    (stand,) = standing.stands
+    assert (stand.stored, stand.why, standing.equal) == (130, why, not why)
+    world.target.stored.clear()
+    (stand,) = (await world.look(commit=False)).stands
+    assert stand.why == (why or NOT_COMMITTED), "a check says so before anything is committed"
+
+
+async def test_a_group_that_has_read_all_is_equal_although_the_target_has_deleted_all(world: World) -> None:
+    world.cluster.targets[COPY].end = world.cluster.targets[COPY].start = 152  # behind it there were only markers
+    world.source.put("g", {LANE: 50})
+    assert (await world.look()).equal
 
 
 # --- a source that does not answer ---------------------------------------------------------------------------

@@ -65,6 +65,28 @@ async def test_records_before_a_later_offset_are_skipped() -> None:
     await copies_again(stage, [0, 1, 4, 5])
 
 
+async def test_what_another_writer_has_appended_since_a_position_was_set_stops_the_lane() -> None:
+    stage = await copied(3)
+    ends = {LANE: stage.targets[0].end}
+    assert await alter_positions(stage.b, OPTIONS, {LANE: 1}, ends=ends) == {}
+    first, last = stage.targets[0].foreign(2)
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.FAILED)
+    (event,) = stage.told(ForeignWriter)
+    assert isinstance(event, ForeignWriter)
+    assert (event.first, event.last, event.stopped) == (first, last, True)
+
+
+async def test_markers_since_a_position_was_set_are_no_other_writer() -> None:
+    stage = await copied(3)
+    ends = {LANE: stage.targets[0].end}
+    assert await alter_positions(stage.b, OPTIONS, {LANE: 1}, ends=ends) == {}
+    stage.targets[0].marker(77, 0)
+    await copies_again(stage, [0, 1, 2, 2])
+
+
 async def test_a_position_counts_once() -> None:
     stage = await copied(2)
     await alter_positions(stage.b, OPTIONS, {LANE: 0})

@@ -1,6 +1,7 @@
 """Settings as they are mirrored: what operations have lent to topics of a cluster is shown as it was before."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -9,12 +10,16 @@ from engine.flow.operations.reading import lent_by
 from engine.flow.topic_logs.lent_log import LentLog
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.admin.unfenced_settings import UnfencedSettings
+from engine.kafka.client.cluster import ClusterClient
 from engine.state.state import DESIRED, DesiredState, StateCodec, state_topic
+from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.lent_config import LENT_NOTES, LENT_STEP, LentConfig
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import aborting, begun, done, finished, undoing, undone
 from policies.model import FlowName
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.sync.topic_configs import DEFAULT, ConfigEntry
+from tests.fakes.cluster import FakeCluster
 from tests.fakes.settings import FakeSettings
 from tests.unit.engine.flow.operations.staged import Clusters, new
 
@@ -110,6 +115,27 @@ async def test_what_is_lent_goes_to_no_third_cluster(flow: FlowName, monkeypatch
         found = (await settings.configs({"t": None, "keys": None})).found
     seen = found["t"]["retention.ms"].value, found["keys"]["delete.retention.ms"].value
     assert seen == (("5000", TOMBSTONES.value) if flow.source == "A" else ("-1", "86400000"))
+
+
+async def test_a_fence_goes_to_no_third_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters, here = Clusters(), FakeSettings("A")
+    fence = Binding(Resource.TOPIC, "t", Pattern.LITERAL, "User:shop", "*", Operation.WRITE, Permission.DENY)
+    theirs = fence._replace(principal="User:other")
+    here.bindings = {fence, theirs}
+    settings = shown(here, clusters, FORWARD, monkeypatch)
+    settings._flow, settings._client = FlowName("A", "C"), cast("ClusterClient", SimpleNamespace(alias="A"))
+    settings._target = FakeCluster("C")
+
+    async def acls(_self: KafkaSettings, resource: Resource) -> set[Binding]:
+        return await here.acls(resource)
+
+    monkeypatch.setattr(KafkaSettings, "acls", acls)
+    async with clusters.opened() as store:
+        one = await store.claim(new(), "ann")
+        one = await store.save(begun(one, "fence", 1), {FENCE_NOTES: [FenceRow(fence)]})
+        assert await settings.acls(Resource.TOPIC) == {theirs}
+        await store.save(undone(one, "fence", 2, {}))
+        assert await settings.acls(Resource.TOPIC) == {fence, theirs}, "somebody else has made it since"
 
 
 async def test_states_that_may_not_be_read_lend_nothing_unless_they_are_of_the_flow_back(

@@ -159,7 +159,10 @@ async def test_the_maps_that_new_positions_replace_are_stored_once(monkeypatch: 
 
     monkeypatch.setattr(reversal, "stored_positions", stored_positions)
     flow = SimpleNamespace(positions_topic="p", position_keys=None)
-    reverse, own = SimpleNamespace(flow=flow), mirror("A->B.raymirror.refused = skip\noffset.storage.partitions = 7\n").flows[0]
+    reverse, own = (
+        SimpleNamespace(flow=flow),
+        mirror("A->B.raymirror.refused = skip\noffset.storage.partitions = 7\n").flows[0],
+    )
     found = SimpleNamespace(reverse=reverse, flow=own, source=None, stints=stints)
     step, run = PositionsStep(cast("SwitchoverWorld", found), HOLDER), KeptRun()
     await step._keep_closed(run.run)

@@ -92,7 +92,8 @@ class Model:
         self.starts = -1
         self.config = SimpleNamespace(fence_command="")
         syncs = SimpleNamespace(configs=False, acls=False)
-        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
+        selection = SimpleNamespace(target_topic=str)
+        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs, selection=selection)
         self.reverse = SimpleNamespace(config=None, flow=None)
         self.target_settings = None
 

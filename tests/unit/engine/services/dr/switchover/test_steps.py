@@ -14,6 +14,7 @@ from engine.flow.config_sync.planning import Scope, SyncPlan, without_topics
 from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, StepRun
+from engine.flow.operations.stints import START_NOTES, StoredStart
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
@@ -65,7 +66,8 @@ class MemoryWorld:
         self.done: list[str] = []
         self.is_copied = True
         syncs = SimpleNamespace(configs=False, acls=False)
-        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs)
+        selection = SimpleNamespace(target_topic=str)
+        self.flow = SimpleNamespace(name=FlowName("A", "B"), config_sync=syncs, selection=selection)
         self.lacks = Readiness()
         self.paused: tuple[str, ...] = ()
         self.known = LastKnown(lanes=())
@@ -483,7 +485,33 @@ async def test_the_ends_are_watched_unless_the_reverse_flow_writes_there() -> No
     run.operation = done(begun(run.operation, "reverse", 1), "reverse", 2, {"reverse_runs": False})
     assert await WatchStep(found.world).do(run.run) == {"partitions_behind_the_fence": 1}
     run.operation = done(run.operation, "reverse", 2, {"reverse_runs": True})
-    assert "watched_by" in await WatchStep(found.world).do(run.run)
+    run.rows[START_NOTES] = (StoredStart("t", 0, 10),)
+    facts = await WatchStep(found.world).do(run.run)
+    assert facts == {"partitions_behind_the_fence": 0, "watched_by": "the reverse flow (raymirror.foreign.writer)"}
+    run.rows[START_NOTES] = (StoredStart("other", 0, 10),)
+    facts = await WatchStep(found.world).do(run.run)
+    assert facts["partitions_behind_the_fence"] == 1, "the reverse flow does not write to it, so it sees nothing there"
+
+
+async def test_a_group_that_consumed_on_the_source_after_it_was_committed_is_told() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    run.rows[DRAINED_NOTES] = (DrainedEnd("t", 0, 10),)
+    run.rows[GROUP_NOTES] = (GroupRow("accepted", "t-0: no offset"),)
+    blank = GroupPartitionStatus(group="g", topic="t", partition=0, source_offset=9, target_offset=19, stored=15)
+    rows = [
+        msgspec.structs.replace(blank, why=NOT_COMMITTED),
+        msgspec.structs.replace(blank, group="accepted", why=NOT_COMMITTED),
+        msgspec.structs.replace(blank, group="started", stored=25, why=Why.TARGET_AHEAD.value),
+        msgspec.structs.replace(blank, group="equal", stored=19),
+    ]
+    found.standing = GroupStatus(groups=4, stands=tuple(rows))
+    facts = await WatchStep(found.world, groups=True).do(run.run)
+    assert facts == {"partitions_behind_the_fence": 0, "groups_gone_on": 1}
+    kept = {row.group: row.why for row in run.rows[GROUP_NOTES] if isinstance(row, GroupRow)}
+    assert set(kept) == {"accepted", "g"}
+    assert kept["g"] == (
+        "t-0: it consumed on the source after it was committed on the target, and reads 4 offsets again there"
+    )
 
 
 async def test_a_pause_is_undone_by_copying_again() -> None:

@@ -14,7 +14,7 @@ from engine.core.refused.entries import RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints
-from engine.flow.ports.ports import Answers
+from engine.flow.ports.ports import Answers, EpochEnd, Leader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
@@ -23,6 +23,7 @@ from engine.services.dr.switchover import world as world_module
 from engine.services.dr.switchover.world import (
     DrainedEnd,
     DrainWorld,
+    GrownPartition,
     ReverseConfig,
     SwitchoverWorld,
     grown_since_move,
@@ -113,8 +114,12 @@ async def test_a_world_about_some_topics_knows_no_others(tmp_path: Path, monkeyp
     async def ends(_self: DrainWorld, _known: object) -> Ends:
         return Ends(ends={TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 7})
 
+    async def nothing(*_args: object) -> dict[TopicPartition, int]:
+        return {}
+
     monkeypatch.setattr(KafkaSettings, "topics", topics)
     monkeypatch.setattr(DrainWorld, "ends", ends)
+    monkeypatch.setattr(world_module, "unreplicated", nothing)
     path = tmp_path / "mm2.properties"
     path.write_text(FILE.replace("topics = orders", "topics = .*"))
     config = load_config(path)
@@ -187,6 +192,7 @@ class Told:
         self.wanted = DesiredState(state="running", paused_topics=("clicks", "orders"), moved_topics=("orders",))
         self.ends = {TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 7}
         self.copied = {TopicPartition("clicks", 0): 5, TopicPartition("orders", 0): 4}
+        self.appended = dict(self.ends)
 
     async def state(self) -> dict[Key, Value]:
         return {DESIRED: self.wanted}
@@ -204,6 +210,12 @@ class Told:
     async def stable_ends(self, lanes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {lane: self.ends[lane] for lane in lanes}
 
+    async def leaders(self, lanes: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        return dict.fromkeys(lanes, Leader(1, 3, "id"))
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        return {lane: EpochEnd(epoch, self.appended[lane]) for lane, epoch in epochs.items()}
+
 
 async def test_moved_topics_are_not_paused_by_hand_and_are_whole_as_of_their_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -218,5 +230,10 @@ async def test_moved_topics_are_not_paused_by_hand_and_are_whole_as_of_their_mov
     assert (await told.world.undrained())[0] == {}, "nothing copies orders any more"
     told.copied[TopicPartition("clicks", 0)] = 2
     assert (await told.world.undrained())[0] == {"clicks-0": "3 offsets left"}
+    told.copied[TopicPartition("clicks", 0)] = 5
+    told.appended[TopicPartition("clicks", 0)] = 7
+    assert (await told.world.undrained())[0] == {"clicks-0": "2 offsets not replicated on the source yet"}
+    drained = [DrainedEnd(*lane, end) for lane, end in told.ends.items()]
+    assert await told.world.grown(drained) == (GrownPartition("clicks", 0, 5, 7),), "it will be acknowledged"
     monkeypatch.setattr(DrainWorld, "ends_now", told.ends_now)
     assert await grown_since_move(told.world, (await told.moved()).topics) == {"clicks": 5, "orders": 3}
