@@ -65,7 +65,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     own clock from the last report that the supervisor has seen. The lease counts from there, so no delay on the way can
     make it longer than the supervisor believes. With `unsure` the lease is not extended at all, because the flow may
     belong to another mirror by now. `wake` grows with every resume, so that a resume of a running flow also
-    counts (it retries failed lanes).
+    counts (it retries failed lanes). `sample`: the number of the last snapshot that the supervisor has; 0: none.
     """
 
     term: int
@@ -78,6 +78,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     wake: int = 0
     drain: bool = False
     unsure: bool = False
+    sample: int = 0
     traffic: TrafficRules | None = None
     """The copier's part of the bandwidth, and the classes of topics; None: as before. Like the lease it has no version:
     the copier applies what the last message says."""
@@ -88,6 +89,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     the sets that it has not released; `sets` has them in full if the orders had none.
 
     `beat` counts rounds of its data loop: it stays when that loop is stuck. `stamp` is its clock, in seconds.
+    `sample`: the number of the snapshot. With `same_lanes` the supervisor has its lanes, and they are left out: tens of
+    thousands of them take both sides longer than all else in a report.
     """
 
     copier_id: str
@@ -100,6 +103,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, int]
     progress: FlowProgress
     sets: tuple[PartitionSet, ...] = ()
+    sample: int = 0
+    same_lanes: bool = False
 
 
 class StoredOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import ray
@@ -61,6 +61,13 @@ class Abandoned(MirrorError):
         return f"{self.copier_id}: no supervisor has sent orders for {self.silent_s:.0f} s; the copier ended itself"
 
 
+class _Sample(NamedTuple):
+    """A snapshot and its number; one value, because the data loop writes it and the control loop reads it."""
+
+    number: int
+    progress: FlowProgress
+
+
 class Engine(Protocol):
     """The part of `engine.services.runner.Copier` that the actor uses."""
 
@@ -104,7 +111,7 @@ class CopierActor:
         self._loop = asyncio.get_running_loop()
         self._group: asyncio.TaskGroup | None = None
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
-        self._latest = self._engine.progress()
+        self._latest = _Sample(1, self._engine.progress())
         self._sampling = asyncio.Lock()
         self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
         self._traffic: TrafficRules | None = None
@@ -147,24 +154,27 @@ class CopierActor:
 
     async def _sample(self) -> None:
         while True:
-            records, began_s = self._latest.records, now_s()
+            records, began_s = self._latest.progress.records, now_s()
             await self._take_sample_in_turns()
             took_s = now_s() - began_s
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
-            rest_s = SAMPLE_S if self._latest.records != records else beat_s(CALM_SAMPLE_S)
+            rest_s = SAMPLE_S if self._latest.progress.records != records else beat_s(CALM_SAMPLE_S)
             await asyncio.sleep(max(rest_s, _REST_OF_SAMPLES * took_s))
 
     def _take_sample(self) -> None:
         self._take_events(snapshot := self._engine.progress())
-        self._latest = msgspec.structs.replace(snapshot, events=())
+        self._keep(snapshot)
+
+    def _keep(self, snapshot: FlowProgress) -> None:
+        self._latest = _Sample(self._latest.number + 1, msgspec.structs.replace(snapshot, events=()))
 
     async def _take_sample_in_turns(self) -> None:
         """Take a sample that begins now, between other tasks: of very many lanes it takes seconds on a busy machine."""
         async with self._sampling:  # else one that began earlier could end later
-            before = self._latest
+            before = self._latest.progress
             self._take_events(snapshot := await self._engine.progress_in_turns())
-            self._latest = msgspec.structs.replace(snapshot, events=())
+            self._keep(snapshot)
         if snapshot.events or await _says_more(snapshot, before):
             self._changes += 1
             if self._rests and self._control is not None:
@@ -254,7 +264,7 @@ class CopierActor:
     async def wait_closed(self) -> bytes:
         """Wait for the end; return the last progress, or raise the engine's error."""
         await join(self._task)
-        return msgspec.msgpack.encode(self._progress())
+        return msgspec.msgpack.encode(self._with_events(self._latest.progress))
 
     # --- calls to the control loop ---------------------------------------------------------------------------
 
@@ -268,7 +278,7 @@ class CopierActor:
         if self._answered_news == self._news:
             await self._wait_for_news(may_rest=heard.stamp > 0.0)  # else this supervisor has granted no lease yet
         self._answered_news, self._answered_changes = self._news, self._changes
-        return msgspec.msgpack.encode(self._report(introduce=heard.version == 0))
+        return msgspec.msgpack.encode(self._report(introduce=heard.version == 0, known=heard.sample))
 
     def _accept(self, orders: Orders) -> None:
         self._control = asyncio.get_running_loop()
@@ -293,9 +303,12 @@ class CopierActor:
         finally:
             self._rests = False
 
-    def _report(self, *, introduce: bool) -> Report:
+    def _report(self, *, introduce: bool, known: int) -> Report:
         followed = self._followed  # first, as it is written last
-        held, progress = self._held, self._progress()
+        held, sample = self._held, self._latest
+        progress = self._with_events(sample.progress)
+        if same_lanes := sample.number == known:
+            progress = msgspec.structs.replace(progress, lanes=())
         return Report(
             copier_id=self._spec.copier_id,
             fingerprint=self._spec.fingerprint,
@@ -307,14 +320,15 @@ class CopierActor:
             held={set_id: group.epoch for set_id, group in held.items()},
             progress=progress,
             sets=tuple(held.values()) if introduce else (),
+            sample=sample.number,
+            same_lanes=same_lanes,
         )
 
-    def _progress(self) -> FlowProgress:
-        latest = self._latest
+    def _with_events(self, progress: FlowProgress) -> FlowProgress:
         events = []
         while self._events:
             events.append(self._events.popleft())
-        return msgspec.structs.replace(latest, events=tuple(events))
+        return msgspec.structs.replace(progress, events=tuple(events))
 
 
 async def _says_more(now: FlowProgress, before: FlowProgress) -> bool:

@@ -100,11 +100,11 @@ class RayCopier:
             self._tasks = [task for task in self._tasks if not task.done()]
 
     async def _attend(self) -> None:
-        orders = self._granting(self._orders)
+        orders, known = self._granting(self._orders), self._last
         try:
             call = self.handle.attend.remote(msgspec.msgpack.encode(orders))
             answer = await bounded(self.copier_id, "attend", call, _ANSWER_S)
-            report = msgspec.msgpack.decode(answer, type=Report)
+            report = _whole(msgspec.msgpack.decode(answer, type=Report), known)
         except ActorUnreachable as unreachable:
             self.trouble = str(unreachable)
             return
@@ -121,4 +121,14 @@ class RayCopier:
             return orders
         self.granted_until_s = max(self.granted_until_s, self._last_at_s + orders.lease_s)
         confirmed = (last.term, last.version) == (orders.term, orders.version)
-        return msgspec.structs.replace(orders, stamp=last.stamp, sets=None if confirmed else orders.sets)
+        return msgspec.structs.replace(
+            orders, stamp=last.stamp, sample=last.sample, sets=None if confirmed else orders.sets
+        )
+
+
+def _whole(report: Report, known: Report | None) -> Report:
+    """Return a report with the lanes of the one that was known when it was asked for, if it has left them out."""
+    if known is None or not report.same_lanes:
+        return report
+    progress = msgspec.structs.replace(report.progress, lanes=known.progress.lanes)
+    return msgspec.structs.replace(report, progress=progress)

@@ -143,6 +143,27 @@ async def test_orders_are_followed_and_said_back() -> None:
     await end(shell, boss)
 
 
+async def test_lanes_that_the_supervisor_has_from_this_snapshot_are_left_out() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    await boss.say(sets=(GROUP,))
+    report = await boss.until(lambda report: report.version == boss.orders.version)
+    assert (len(report.progress.lanes), report.same_lanes) == (2, False)
+    engine.events.append(RELEASED)
+    shell._sampling = asyncio.Lock()
+    await shell._sampling.acquire()  # no further snapshot
+    known, again = await boss.repeat(), await boss.repeat(sample=report.sample + 1)
+    assert not known.same_lanes, "who names no snapshot gets all"
+    assert not again.same_lanes, "nor who names another one"
+    same = await boss.repeat(sample=known.sample)
+    assert (same.sample, same.same_lanes, same.progress.lanes) == (known.sample, True, ())
+    assert same.progress.set_ids == known.progress.set_ids
+    shell._sampling.release()
+    later = await boss.until(lambda report: report.sample > known.sample)
+    assert len(later.progress.lanes) == 2
+    await end(shell, boss)
+
+
 async def test_a_drain_ends_it_with_the_last_snapshot() -> None:
     shell, engine = make()
     boss = Boss(shell)
