@@ -15,7 +15,24 @@ FLOW = FlowName("A", "B")
 
 def lanes(copied: int) -> tuple[LaneProgress, ...]:
     source, target = TopicPartition("t", 0), TopicPartition("A.t", 0)
-    return (LaneProgress(lane=source, target=target, state="copying", source_next=copied, target_next=copied),)
+    return (
+        LaneProgress(
+            lane=source,
+            target=target,
+            state="copying",
+            reason="",
+            source_next=copied,
+            target_next=copied,
+            source_end=copied,
+            records=copied,
+            wire_bytes=0,
+            in_flight=0,
+            queued_bytes=0,
+            resumed_by="",
+            reencoded=0,
+            skipped=0,
+        ),
+    )
 
 
 class Copier:
@@ -24,6 +41,7 @@ class Copier:
     def __init__(self, *script: tuple[int, tuple[LaneProgress, ...], bool]) -> None:
         self.script = list(script)
         self.heard: list[int] = []
+        self.is_done = asyncio.Event()
         self.hello = self.wait_closed = self.attend = self
 
     def remote(self, *words: bytes) -> asyncio.Future[Any]:
@@ -32,6 +50,8 @@ class Copier:
             self.heard.append(msgspec.msgpack.decode(words[0], type=Orders).sample)
             if self.script:
                 answer.set_result(self._report(*self.script.pop(0)))
+            else:
+                self.is_done.set()
         return answer
 
     @staticmethod
@@ -59,9 +79,7 @@ async def test_a_report_has_the_lanes_of_the_snapshot_that_was_known() -> None:
     async with asyncio.TaskGroup() as group:
         copier = RayCopier(cast("Any", actor), FLOW, "c", group, asyncio.Event())
         copier.send(Orders(term=1, version=1, sets=(), lease_s=6.0))
-        async with asyncio.timeout(60):
-            while len(actor.heard) < 5:
-                await asyncio.sleep(0)
+        await actor.is_done.wait()
         reports = copier.reports()
         copier.end()
     assert actor.heard == [0, 1, 1, 2, 2]
