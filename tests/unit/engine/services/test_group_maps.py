@@ -1,6 +1,6 @@
 """The maps that groups are placed by: whoever translates for a group knows the stints before the present one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,9 @@ from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import ClosedRow, StoredStart, closed_row
 from engine.flow.ownership.stored_positions import PositionsFound
+from engine.flow.ports.ports import Leader
 from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.kafka.gateway import KafkaCluster
 from engine.services import group_maps
 from engine.services.dr import failover
 from engine.services.dr.failover import Failover
@@ -57,6 +59,7 @@ class Turned:
         monkeypatch.setattr(group_maps, "closed_maps_of", lambda *_args: self.closed)
         monkeypatch.setattr(group_maps, "read_copy", self._read_copy)
         monkeypatch.setattr(QuarantineReader, "states", self._states())
+        monkeypatch.setattr(KafkaCluster, "leaders", self._leaders)
 
     def turn(self, *, flow: FlowConfig = BACK.flows[0], closed: tuple[ClosedRow, ...] = ()) -> None:
         topics = [map_topics_of(flow)]
@@ -66,6 +69,10 @@ class Turned:
         """Say that a record of the quarantine was replayed at an offset."""
         mark = RefusedMark(did="replayed", at_ms=1, target_topic="orders", target_offset=offset)
         self.marks.append(RefusedState(record=msgspec.structs.replace(FACTS, partition=0), mark=mark))
+
+    async def _leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Answer that all topics of maps are there; a test with another cluster has it answer itself."""
+        return dict.fromkeys(partitions, Leader(1, 0, ""))
 
     async def _read_copy(self, *_args: object) -> OperationCopy:
         return OperationCopy(entries=self.stored.entries)

@@ -36,7 +36,7 @@ class Switched(Played):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stored = Stored()
+        self.switchovers = Stored()
 
     def log_of(self, cluster: str) -> TwoWayLog:
         return (self.here if cluster == "A" else self.there)[0]
@@ -56,20 +56,20 @@ class Switched(Played):
         epochs = dict(await epochs_before(cluster, start))
         await self.move({lane: at - 1 for lane, at in start.items()}, epochs, flow=back)
         self.stints = Stints(starts=(start, *self.stints.starts), closed=(closed, *self.stints.closed))
-        self.stored.operation(
+        self.switchovers.operation(
             flow,
             state=state,
             starts=[StoredStart(*lane, at) for lane, at in start.items()],
             closed=list(closed.values()),
             topics=[map_topics_of(FLOWS[flow])],
         )
-        self.store()
+        self.publish()
 
-    def store(self) -> None:
+    def publish(self) -> None:
         """Write the operations to both clusters, as their driver does."""
         for flow, cluster in ((FORWARD, self.b), (BACK, self.a)):
             topic = state_topic(flow.source)
-            rows = StateCodec(flow, topic, OPERATION_SCOPE).encode(self.stored.entries)
+            rows = StateCodec(flow, topic, OPERATION_SCOPE).encode(self.switchovers.entries)
             records = [Record(number, wall_ms(), key, value) for number, (key, value) in enumerate(rows.items())]
             cluster.targets[TopicPartition(topic, 0)].append(bytes(encode_batch(records, NONE)))
 
