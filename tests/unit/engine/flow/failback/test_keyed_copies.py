@@ -242,7 +242,7 @@ async def test_a_tombstone_that_is_about_to_go_is_copied_first(is_left_out: bool
     assert played.here[0].values() == {"a": "3", "c": "1", "d": "1", "f": "3"}
     new_copy = operation.step("new-copy")
     assert new_copy is not None
-    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 0}
+    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 0, "expired": 0}
 
 
 async def test_in_time_no_keys_are_compared() -> None:
@@ -291,7 +291,7 @@ async def test_tombstones_that_may_have_gone_meanwhile_are_counted() -> None:
         operation = await driver.resume("bob")
     new_copy = operation.step("new-copy")
     assert new_copy is not None
-    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 1}
+    assert new_copy.facts == {"partitions": 1, "tombstones_in_doubt": 1, "expired": 0}
 
 
 async def test_the_target_keeps_tombstones_while_new_records_are_copied_and_gets_its_value_back() -> None:

@@ -78,16 +78,15 @@ async def test_a_part_that_is_lost_is_lost_alone(monkeypatch: pytest.MonkeyPatch
 
 async def test_a_config_that_is_refused_hinders_no_other() -> None:
     both: dict[str, str | None] = {"x": "1", "y": None}
-    wanted = {"fine": both, "mixed": both, "denied": both, "alone": {"x": "1"}}
+    wanted: dict[str, dict[str, str | None]] = {"fine": both, "mixed": both, "denied": both, "alone": {"x": "1"}}
     rows = [(0, None, 2, "fine"), (40, "bad y", 2, "mixed"), (29, None, 2, "denied"), (44, "bad x", 2, "alone")]
     broker = Broker(bytes(ALTERED.encode((0, rows))), altered("mixed"), altered("mixed", code=40))
     refused = await port(broker).alter_each(wanted)
-    assert broker.bodies == [
-        codec.alter_configs(part) for part in (wanted, {"mixed": {"x": "1"}}, {"mixed": {"y": None}})
-    ]
+    parts: list[dict[str, dict[str, str | None]]] = [wanted, {"mixed": {"x": "1"}}, {"mixed": {"y": None}}]
+    assert broker.bodies == [codec.alter_configs(part) for part in parts]
     assert set(refused) == {("mixed", "y"), ("denied", "x"), ("denied", "y"), ("alone", "x")}
     assert refused[TopicConfig("mixed", "y")] == (
-        "config y of topic mixed on cluster 'b': InvalidConfig: no; make the cluster accept it, or add y to"
+        "config y of topic mixed on cluster 'b': InvalidConfiguration: no; make the cluster accept it, or add y to"
         " config.properties.exclude"
     )
     assert "exclude" not in refused[TopicConfig("denied", "x")]
