@@ -23,9 +23,9 @@ from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
 """Seconds that a fetch may wait at the broker while another lane only waits for room, or for its owner."""
-_REST_OF_LOOKS = 3
-"""While lanes only get their owners, no look at all lanes begins for so many times as long as the last one took: for
-tens of thousands of lanes it takes long."""
+_REST_OF_LOOKS, _LONG_LOOK_S = 3, 0.01
+"""While lanes only get their owners, no look at all lanes begins for so many times as long as the last one took, if
+that was long: of tens of thousands of lanes. A rest after a short one would only delay records."""
 _LANES = 100
 """So many lanes are looked at without a rest, which takes 0.3 ms."""
 _SOON_S = 3.0
@@ -158,7 +158,8 @@ class Inbox:
                 self._wake.clear()
                 began_s = now_s()
                 wanted, patient = await self._wanted()
-                rest_s = _REST_OF_LOOKS * (now_s() - began_s)
+                took_s = now_s() - began_s
+                rest_s = _REST_OF_LOOKS * took_s if took_s >= _LONG_LOOK_S else 0.0
                 if wanted and broker.is_stale:
                     return
                 if wanted:
@@ -174,7 +175,8 @@ class Inbox:
                 lease.release()
             if not wanted:
                 await self._wake.wait()
-                await pause(rest_s)
+                if rest_s:
+                    await pause(rest_s)
             elif answer.throttle_s:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
