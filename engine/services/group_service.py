@@ -10,9 +10,8 @@ from engine.kafka.admin.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
-from engine.services.group_maps import translations_of
 from engine.services.loop_service import LoopService
-from engine.services.maps import clusters_of
+from engine.services.maps import clusters_of, translations_of
 
 _AWAY_S = 2.0
 """An unreachable coordinator delays the groups of other coordinators for this long, once."""

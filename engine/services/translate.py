@@ -23,8 +23,7 @@ from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import open_source, tell_apart
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
-from engine.services.group_maps import translations_of
-from engine.services.maps import clusters_of, last_known_of
+from engine.services.maps import clusters_of, last_known_of, translations_of
 from policies.groups import GroupState, WrittenCheckpoint
 from policies.model import TopicPartition
 

@@ -28,8 +28,7 @@ from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST
 from engine.config.config import load_config
 from engine.services.clients import clients_of
-from engine.services.group_maps import translations_of
-from engine.services.maps import clusters_of
+from engine.services.maps import clusters_of, translations_of
 from policies.model import TopicPartition
 
 _ROOT = Path(__file__).parents[3]

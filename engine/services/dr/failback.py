@@ -37,9 +37,8 @@ from engine.services.clients import copying_clients
 from engine.services.dr.export import ExportedPartition, PartitionExporter, prepare
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
-from engine.services.group_maps import StoredStints
 from engine.services.holding import held
-from engine.services.maps import last_known_of, maps_of
+from engine.services.maps import StoredStints, last_known_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
 from engine.state.state import (

@@ -36,9 +36,8 @@ from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
 from engine.services.dr.switchover.steps import DRAINED_NOTES, GROUP_NOTES, GroupRow, gone_on, held_groups
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
-from engine.services.group_maps import map_topics_of
 from engine.services.holding import held
-from engine.services.maps import last_known_of
+from engine.services.maps import last_known_of, map_topics_of
 from engine.services.position_alteration import PositionAlteration
 from engine.services.state_service import StateService
 from engine.state.state import DESIRED, MovedTopic, StateHolder, desired_of, without_moved

@@ -17,15 +17,15 @@ from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.ports.ports import Leader
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.kafka.gateway import KafkaCluster
-from engine.services import group_maps
+from engine.services import maps as group_maps
 from engine.services.dr import failover
 from engine.services.dr.failover import Failover
 from engine.services.dr.moving import GroupMover
 from engine.services.dr.preview import PreviewService
 from engine.services.dr.switchover.world import ReverseConfig, SwitchoverWorld
 from engine.services.drill.service import DrillService
-from engine.services.group_maps import StoredStints, map_topics_of
 from engine.services.group_service import GroupService
+from engine.services.maps import StoredStints, map_topics_of
 from engine.services.translate import GroupTranslator
 from policies.dr.operations import OperationState
 from policies.model import TopicPartition

@@ -9,7 +9,7 @@ from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS
 from engine.flow.operations.stints import ClosedRow, Stints, StoredStart, closed_row
 from engine.flow.surveys.record_epochs import epochs_before
-from engine.services.group_maps import group_maps_of, map_topics_of
+from engine.services.maps import group_maps_of, map_topics_of
 from engine.state.state import OPERATION_SCOPE, StateCodec, state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch

@@ -14,7 +14,7 @@ from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints, closed_row
 from engine.flow.refused.quarantine_reader import QuarantineReader
-from engine.services import group_maps
+from engine.services import maps as group_maps
 from engine.services.dr.export import ExportedPartition
 from engine.services.dr.failback import FailbackService, StoredGuard, _ReadGuard, whole
 from engine.services.dr.other_fences import NoFence
