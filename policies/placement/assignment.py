@@ -224,6 +224,7 @@ class _Loads:
         self.weights, self.pinned = sets, pinned
         self.held: dict[str, set[str]] = {copier: set() for copier in copiers}
         self.free: set[str] = set()
+        self.moved: set[str] = set()
         for set_id in sets:
             owner = self.held.get(owners.get(set_id, ""))
             if owner is None:
@@ -275,12 +276,13 @@ class _Loads:
     def most_fitting(self, giver: str, gap: float) -> str | None:
         """Return the set whose weight is nearest to half of the gap; a set as heavy as the gap would gain nothing.
 
-        Sets that step 1 has just assigned are left out, because the giver does not have them yet.
+        Sets that this call has just assigned or moved are left out, because the giver does not have them yet.
         """
+        fresh = self.free | self.moved
         fitting = (
             set_id
             for set_id in self.held[giver]
-            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned and set_id not in self.free
+            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned and set_id not in fresh
         )
         return min(
             fitting,
@@ -291,6 +293,7 @@ class _Loads:
 
     def carry_out(self, move: Move) -> None:
         weight = self.weights[move.set_id]
+        self.moved.add(move.set_id)
         self.held[move.giver].discard(move.set_id)
         self.held[move.taker].add(move.set_id)
         self.load[move.taker] += weight

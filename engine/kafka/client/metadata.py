@@ -63,7 +63,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 async def ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
     """Ask one broker about topics (None: all). Raises ConnectionLost."""
-    for version in metadata_codec.VERSIONS:
+    for version in metadata_codec.METADATA_VERSIONS:
         if connection.supports(metadata_codec.METADATA_KEY, version):
             asked = metadata_codec.ask_topics(topics, version)
             return await connection.ask(metadata_codec.METADATA_KEY, version, True, [asked], _read)

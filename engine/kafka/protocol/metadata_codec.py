@@ -13,7 +13,7 @@ from engine.kafka.protocol.codec import uvarint
 from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
 
 METADATA_KEY = 3
-VERSIONS = (12, 10)
+METADATA_VERSIONS = (12, 10)
 """The newest first."""
 _ID_BYTES, _NODE_BYTES, _OPERATIONS_BYTES = 16, 4, 4
 _FLAGS = {12: 2, 10: 3}

@@ -82,6 +82,13 @@ def test_a_copier_that_leaves_gives_everything_away_first_and_gets_nothing() -> 
     assert last.moves == (Move("s1", "a", "c"),)
 
 
+def test_a_set_that_leaves_a_copier_moves_once() -> None:
+    """Which copier has room for it is known only when all who leave are empty; it has a barrier for each move."""
+    weights = {"a": 1.0, "b": 3.0, "aa": 2.0}
+    found = balance(weights, {"a": "p", "b": "q"}, ["p", "q", "r", "s"], leaving=frozenset({"p", "q"}), most_moves=3)
+    assert found.moves == (Move("a", "p", "s"), Move("b", "q", "s"))
+
+
 def test_when_all_leave_sets_stay_where_they_are() -> None:
     assert balance({"s1": 1.0, "s2": 1.0}, {"s1": "a"}, ["a"], leaving=frozenset({"a"})) == Assignment({"s1": "a"})
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka.protocol.metadata_codec import VERSIONS, ask_topics, read_metadata
+from engine.kafka.protocol.metadata_codec import METADATA_VERSIONS, ask_topics, read_metadata
 from engine.kafka.protocol.requests import METADATA_10, METADATA_12
 from tests.unit.engine.kafka.metadata_answers import BROKERS, NAMES, PARTITIONS, TOPICS
 
@@ -22,7 +22,7 @@ def body(version: int, brokers: list[Any], topics: list[Any], cluster: str | Non
     )  # the header's tags first
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", METADATA_VERSIONS)
 @given(st.lists(BROKERS, max_size=3), st.lists(TOPICS, max_size=4), st.sampled_from([None, "c"]))
 def test_an_answer_is_read_whole(version: int, brokers: list[Any], topics: list[Any], cluster: str | None) -> None:
     found = read_metadata(body(version, brokers, topics, cluster))
@@ -52,7 +52,7 @@ def test_an_answer_that_is_cut_short_is_an_error(one: Any, count: int) -> None:
             read_metadata(whole[:end])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", METADATA_VERSIONS)
 @given(st.none() | st.lists(NAMES, max_size=3))
 def test_what_is_asked_is_the_format_and_creates_no_topic(version: int, names: list[str] | None) -> None:
     topics: list[Any] | None = None if names is None else [(UUID(int=0), name, {}) for name in names]
