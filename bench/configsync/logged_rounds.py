@@ -52,6 +52,10 @@ class LoggedRounds(Generic[R_co]):
                 self._read_bytes += len(line)
                 yield line.decode(errors="replace")
 
+    def seen(self) -> list[R_co]:
+        """Return all rounds so far, in their order."""
+        return list(self._all())
+
     def count_since(self, at_s: float) -> int:
         """Return how many rounds have ended since an instant, at least one."""
         return max(1, sum(one.ended_s >= at_s for one in self._all()))

@@ -11,6 +11,7 @@ import pytest
 
 from bench.configsync import mirror, mm2
 from bench.configsync.logged_rounds import LoggedRounds
+from bench.configsync.passes import Pass, carried
 from bench.configsync.requests import counted, within
 from bench.errors import BenchError
 
@@ -99,6 +100,15 @@ def test_rounds_while_partitions_have_no_owner_are_left_out_and_lines_that_follo
     with log.open("a") as more:
         more.write(status(30_000, "loop")[-9:] + status(40_000, "loop", owned=False))
     assert rounds.count_since(20.0) == 3
+
+
+def test_a_change_that_several_rounds_bring_counts_without_the_pauses_between_them() -> None:
+    rounds = [mirror.Round(began, began + 4.0, "loop", "") for began in (0.0, 10.0, 20.0, 30.0)]
+    assert carried(rounds, 5.0, 22.0).wall_s == 8.0, "it began between two rounds, and the third brought the rest"
+    assert carried(rounds, 12.0, 26.0) == Pass(10.0, 26.0, 6.0), "what was asked for came two seconds after a round"
+    assert carried(rounds, 5.0, 13.0).wall_s == 4.0, "one round brought it"
+    with pytest.raises(BenchError, match="no round of the system had brought it"):
+        carried(rounds, 5.0, 8.0)
 
 
 @pytest.mark.local
