@@ -266,16 +266,21 @@ class ClusterClient:
         Use it within `believing`. Raises BrokerUnreachable.
         """
         self._wanted.update(topics)
-        async with self._asking:
-            self._forget_old()
-            found = {name: self._recent[name][1] for name in topics if name in self._recent}
-            if len(found) < len(set(topics)) or self._described is None:
-                asked = (self._wanted | set(topics)) - self._recent.keys()
-                self._described = await self.metadata(sorted(asked))
-                self.remember(self._described)
-                found |= {name: self._described.topics[name] for name in topics if name in self._described.topics}
-            self._wanted.difference_update(topics)
-            return msgspec.structs.replace(self._described, topics=found)
+        try:
+            async with self._asking:
+                return await self._recent_of(topics)
+        finally:
+            self._wanted.difference_update(topics)  # who waits for one of them asks for it all the same
+
+    async def _recent_of(self, topics: list[str]) -> Metadata:
+        self._forget_old()
+        found = {name: self._recent[name][1] for name in topics if name in self._recent}
+        if len(found) < len(set(topics)) or self._described is None:
+            asked = (self._wanted | set(topics)) - self._recent.keys()
+            self._described = await self.metadata(sorted(asked))
+            self.remember(self._described)
+            found |= {name: self._described.topics[name] for name in topics if name in self._described.topics}
+        return msgspec.structs.replace(self._described, topics=found)
 
     def remember(self, metadata: Metadata) -> None:
         """Let `recent` return this answer for a second."""
