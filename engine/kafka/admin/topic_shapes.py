@@ -3,25 +3,30 @@
 It skips the rest of the metadata. aiokafka's classes would create an object for every field of every partition.
 """
 
-import struct
 from collections.abc import Sequence
 
 import msgspec
 
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
-from engine.kafka.protocol.metadata_codec import ask_topics
-from engine.kafka.protocol.readable import readable
+from engine.kafka.protocol.group_codec import read_text, skip_tags
+from engine.kafka.protocol.metadata_codec import (
+    ID_BYTES,
+    METADATA_KEY,
+    NODE_BYTES,
+    OPERATIONS_BYTES,
+    ask_topics,
+    read_head,
+    read_size,
+)
 
-METADATA = (3, 12)
+METADATA = (METADATA_KEY, 12)
 """API key and version of the request."""
 _TIMEOUT_S = 60.0
-_I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 _ONE_BYTE = 0x7F
 """The highest varint of one byte."""
-_ID_BYTES, _BEFORE_REPLICAS, _NODE_BYTES, _OPERATIONS_BYTES = 16, 14, 4, 4
-"""Bytes of a topic's id; of a partition's error, number, leader and epoch; of a broker id; of authorized operations."""
+_ERROR_BYTES, _BEFORE_REPLICAS = 2, 14
+"""Bytes of a topic's error; of a partition's error, number, leader and epoch."""
 
 
 class TopicShape(msgspec.Struct, frozen=True):
@@ -37,9 +42,7 @@ async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> di
     connection = await client.any_connection()
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
-    answer = await connection.request(*METADATA, True, [ask_topics(names, METADATA[1])], _TIMEOUT_S)
-    with readable(connection.address):
-        return read_shapes(bytes(answer))
+    return await connection.ask(*METADATA, True, [ask_topics(names, METADATA[1])], read_shapes, _TIMEOUT_S)
 
 
 def _shapes(metadata: Metadata) -> dict[str, TopicShape]:
@@ -52,30 +55,19 @@ def _shapes(metadata: Metadata) -> dict[str, TopicShape]:
 
 def read_shapes(body: bytes) -> dict[str, TopicShape]:
     """Decode the topics of an answer that have partitions. Raises IndexError or struct.error if it is cut short."""
-    at = _brokers_end(body, skip_tags(body, 0) + _I32.size)  # after the header's tags and the throttle time
-    topics, at = read_uvarint(body, at)
+    *_, at = read_head(body)
+    topics, at = read_size(body, at)
     found: dict[str, TopicShape] = {}
-    for _ in range(topics - 1):
-        name, at = read_text(body, at + _I16.size)
-        at += _ID_BYTES
+    for _ in range(topics):
+        name, at = read_text(body, at + _ERROR_BYTES)
+        at += ID_BYTES
         is_internal = bool(body[at])
-        partitions, at = _read_size(body, at + 1)
+        partitions, at = read_size(body, at + 1)
         fewest, at = _partitions(body, at, partitions)
-        at = skip_tags(body, at + _OPERATIONS_BYTES)
+        at = skip_tags(body, at + OPERATIONS_BYTES)
         if partitions:
             found[name] = TopicShape(partitions, fewest, is_internal)
     return found
-
-
-def _brokers_end(body: bytes, at: int) -> int:
-    """Skip brokers, the cluster's id and its controller."""
-    brokers, at = read_uvarint(body, at)
-    for _ in range(brokers - 1):
-        _, at = read_text(body, at + _NODE_BYTES)  # host
-        _, at = read_text(body, at + _I32.size)  # rack, behind the port
-        at = skip_tags(body, at)
-    _, at = read_text(body, at)
-    return at + _NODE_BYTES
 
 
 def _partitions(body: bytes, at: int, count: int) -> tuple[int, int]:
@@ -95,14 +87,8 @@ def _partitions(body: bytes, at: int, count: int) -> tuple[int, int]:
 
 def _skip_nodes(body: bytes, at: int) -> tuple[int, int]:
     """Return how many brokers a list has, and where it ends."""
-    nodes, at = _read_size(body, at)
-    return nodes, at + nodes * _NODE_BYTES
-
-
-def _read_size(body: bytes, at: int) -> tuple[int, int]:
-    """Return the size of a list, and where its items begin. A list that is null has none: with -1 one would go back."""
-    size, at = read_uvarint(body, at)
-    return max(0, size - 1), at
+    nodes, at = read_size(body, at)
+    return nodes, at + nodes * NODE_BYTES
 
 
 def _alike(body: bytes, at: int, count: int) -> tuple[int, int] | None:
@@ -116,7 +102,7 @@ def _alike(body: bytes, at: int, count: int) -> tuple[int, int] | None:
         if not 0 < nodes <= _ONE_BYTE:
             return None
         places.append((size, nodes))
-        size += 1 + (nodes - 1) * _NODE_BYTES
+        size += 1 + (nodes - 1) * NODE_BYTES
     places.append((size, 0))  # tags
     size += 1
     end = at + count * size

@@ -15,7 +15,8 @@ from engine.kafka.protocol.group_codec import read_text, read_uvarint, skip_tags
 METADATA_KEY = 3
 METADATA_VERSIONS = (12, 10)
 """The newest first."""
-_ID_BYTES, _NODE_BYTES, _OPERATIONS_BYTES = 16, 4, 4
+ID_BYTES, NODE_BYTES, OPERATIONS_BYTES = 16, 4, 4
+"""Bytes of a topic's id, of a broker id, of authorized operations."""
 _FLAGS = {12: 2, 10: 3}
 """Creation of topics, and which authorized operations the answer shall have: of the cluster (not in v12), of topics."""
 _I32, _TOPIC, _PARTITION = struct.Struct(">i"), struct.Struct(">h"), struct.Struct(">hiii")
@@ -39,30 +40,42 @@ def ask_topics(names: Sequence[str] | None, version: int) -> bytes:
     flags = bytes(_FLAGS[version]) + b"\0"
     if names is None:
         return b"\0" + flags
-    each = [bytes(_ID_BYTES) + uvarint(len(name := one.encode()) + 1) + name + b"\0" for one in names]
+    each = [bytes(ID_BYTES) + uvarint(len(name := one.encode()) + 1) + name + b"\0" for one in names]
     return b"".join([uvarint(len(each) + 1), *each, flags])
 
 
 def read_metadata(body: bytes) -> MetadataAnswer:
     """Decode an answer after its correlation id. Raises IndexError, ValueError or struct.error if it is cut short."""
-    at = skip_tags(body, 0) + _I32.size  # after the header's tags and the throttle time
-    brokers, at = _brokers(body, at)
-    cluster_id, at = read_text(body, at)
-    (controller_id,) = _I32.unpack_from(body, at)
-    count, at = read_uvarint(body, at + _I32.size)
+    brokers, cluster_id, controller_id, at = read_head(body)
+    count, at = read_size(body, at)
     topics: list[tuple[Any, ...]] = []
-    for _ in range(count - 1):
+    for _ in range(count):
         topic, at = _topic(body, at)
         topics.append(topic)
     return MetadataAnswer(brokers, cluster_id, controller_id, topics)
 
 
+def read_head(body: bytes) -> tuple[list[tuple[Any, ...]], str, int, int]:
+    """Decode brokers, the cluster's id and its controller; the last value is where the topics begin."""
+    at = skip_tags(body, 0) + _I32.size  # after the header's tags and the throttle time
+    brokers, at = _brokers(body, at)
+    cluster_id, at = read_text(body, at)
+    (controller_id,) = _I32.unpack_from(body, at)
+    return brokers, cluster_id, controller_id, at + _I32.size
+
+
+def read_size(body: bytes, at: int) -> tuple[int, int]:
+    """Return the size of a list, and where its items begin. A list that is null has none: with -1 one would go back."""
+    size, at = read_uvarint(body, at)
+    return max(0, size - 1), at
+
+
 def _brokers(body: bytes, at: int) -> tuple[list[tuple[Any, ...]], int]:
     brokers: list[tuple[Any, ...]] = []
-    count, at = read_uvarint(body, at)
-    for _ in range(count - 1):
+    count, at = read_size(body, at)
+    for _ in range(count):
         (node,) = _I32.unpack_from(body, at)
-        host, at = read_text(body, at + _NODE_BYTES)
+        host, at = read_text(body, at + NODE_BYTES)
         (port,) = _I32.unpack_from(body, at)
         rack, at = read_text(body, at + _I32.size)
         at = skip_tags(body, at)
@@ -73,23 +86,22 @@ def _brokers(body: bytes, at: int) -> tuple[list[tuple[Any, ...]], int]:
 def _topic(body: bytes, at: int) -> tuple[tuple[Any, ...], int]:
     (error,) = _TOPIC.unpack_from(body, at)
     name, at = read_text(body, at + _TOPIC.size)
-    topic_id = body[at : at + _ID_BYTES]
-    is_internal = bool(body[at + _ID_BYTES])
+    topic_id = body[at : at + ID_BYTES]
+    is_internal = bool(body[at + ID_BYTES])
     partitions: list[tuple[Any, ...]] = []
-    count, at = read_uvarint(body, at + _ID_BYTES + 1)
-    for _ in range(count - 1):
+    count, at = read_size(body, at + ID_BYTES + 1)
+    for _ in range(count):
         numbers = _PARTITION.unpack_from(body, at)
         replicas, at = _nodes(body, at + _PARTITION.size)
         in_sync, at = _nodes(body, at)
         _, at = _nodes(body, at)  # offline
         at = at + 1 if not body[at] else skip_tags(body, at)
         partitions.append((*numbers, replicas, in_sync))
-    return (error, name, topic_id, is_internal, partitions), skip_tags(body, at + _OPERATIONS_BYTES)
+    return (error, name, topic_id, is_internal, partitions), skip_tags(body, at + OPERATIONS_BYTES)
 
 
 def _nodes(body: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Return the brokers of a list, and where it ends. A list that is null has none: with -1 one would go back."""
-    size, at = read_uvarint(body, at)
-    count = max(0, size - 1)
+    """Return the brokers of a list, and where it ends."""
+    count, at = read_size(body, at)
     kind = _NODES[count] if count < _FEW else struct.Struct(f">{count}i")
     return kind.unpack_from(body, at), at + kind.size

@@ -1,7 +1,8 @@
 """Shapes of topics, decoded by Kafka's message format, and requested from brokers old and new."""
 
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,8 @@ from engine.kafka.admin.topic_shapes import METADATA, TopicShape, read_shapes, t
 from engine.kafka.client.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol.requests import METADATA_12
 from tests.unit.engine.kafka.metadata_answers import BROKERS, PARTITIONS, TOPICS
+
+T = TypeVar("T")
 
 
 def body(brokers: list[Any], topics: list[Any], cluster: str | None = "c") -> bytes:
@@ -83,9 +86,11 @@ class Broker:
         assert request == METADATA
         return self.knows
 
-    async def request(self, *_words: Any) -> memoryview:
+    async def ask(
+        self, _key: int, _version: int, _flexible: bool, _parts: Any, read: Callable[[bytes], T], _timeout_s: float
+    ) -> T:
         partitions: list[Any] = [(0, number, 1, 1, [1] * (2 - number), [1], [], {}) for number in range(2)]
-        return memoryview(body([], [(0, "t", NO_ID, False, partitions, 0, {}), (3, "not", NO_ID, False, [], 0, {})]))
+        return read(body([], [(0, "t", NO_ID, False, partitions, 0, {}), (3, "not", NO_ID, False, [], 0, {})]))
 
 
 async def test_brokers_old_and_new_tell_the_same() -> None:
