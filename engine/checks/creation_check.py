@@ -31,7 +31,7 @@ from engine.kafka.admin.internal_topics import (
     mm2_replicas,
 )
 from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
-from engine.kafka.admin.unknown_configs import UnknownConfigs
+from engine.kafka.admin.unknown_configs import Configs, UnknownConfigs, ask_with_known
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.protocol.faults import AUTHORIZATION, INVALID_CONFIG, INVALID_PARTITIONS, NONE, UNSUPPORTED_VERSION
@@ -301,21 +301,25 @@ class CreationCheck:
 
     async def _try_creating(self, client: ClusterClient, planned: Sequence[Planned]) -> dict[str, Refused]:
         """Try topics; copies without the configs that the cluster does not know, as they are created."""
-        said: dict[str, Refused] = {}
+        topics = {one.topic.name: one.topic for one in planned}
         copies = {one.topic.name for one in planned if one.is_copy}
-        again = [one.topic for one in planned]
-        while again:
-            answers = await try_creating(client, again)
-            said = {name: why for name, why in said.items() if name not in {one.name for one in again}} | answers
-            refused = [one for one in again if one.name in copies and self._is_unknown(one, answers.get(one.name))]
-            again = [self._with_known(one) for one in refused]
+        said: dict[str, Refused] = {}
+
+        async def attempt(part: Mapping[str, Configs]) -> dict[str, tuple[int, str]]:
+            answers = await try_creating(
+                client,
+                [
+                    msgspec.structs.replace(topics[name], configs=configs) if name in copies else topics[name]
+                    for name, configs in part.items()
+                ],
+            )
+            for name in part:
+                said.pop(name, None)
+            said.update(answers)
+            return {name: (why.code, why.text) for name, why in answers.items() if name in copies}
+
+        await ask_with_known({name: one.configs for name, one in topics.items()}, self._unknown, attempt)
         return said
-
-    def _is_unknown(self, topic: NewTopic, answer: Refused | None) -> bool:
-        return answer is not None and self._unknown.learn(topic.name, answer.code, answer.text, topic.configs)
-
-    def _with_known(self, topic: NewTopic) -> NewTopic:
-        return msgspec.structs.replace(topic, configs=self._unknown.without(topic.configs))
 
     # --- texts -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ first request, but brokers of other makers accept configs that they do not descr
 that is asked may know more than the controller.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,10 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import INVALID_CONFIG
 from policies.sync.creation import Create
 from policies.sync.unknown_configs import unknown_config
+
+Configs = dict[str, str]
+Ask = Callable[[Mapping[str, Configs]], Awaitable[Mapping[str, tuple[int, str]]]]
+"""Asks for topics with these configs; returns error code and text of each refused one that may be asked for again."""
 
 _AGAIN_S = 3600.0
 """Seconds for which a config that a cluster does not know is not asked for again."""
@@ -62,35 +66,46 @@ class CreatedTopics(NamedTuple):
     left_out: dict[str, tuple[str, ...]]
 
 
+async def ask_with_known(
+    wanted: Mapping[str, Mapping[str, str]], unknown: UnknownConfigs, ask: Ask
+) -> dict[str, Configs]:
+    """Ask for topics with these configs, again without those that a refusal says to be unknown.
+
+    Returns the configs that each topic was last asked for with; each further question has fewer. Raises what `ask`
+    raises.
+    """
+    asked: dict[str, Configs] = {}
+    again: Mapping[str, Mapping[str, str]] = wanted
+    while again:
+        part = {topic: unknown.without(configs) for topic, configs in again.items()}
+        asked |= part
+        again = {
+            topic: part[topic]
+            for topic, (code, text) in (await ask(part)).items()
+            if unknown.learn(topic, code, text, part[topic])
+        }
+    return asked
+
+
 async def create_with_known(
     client: ClusterClient, new: Mapping[str, Create], unknown: UnknownConfigs, *, waits: bool = False
 ) -> CreatedTopics:
     """Create topics as `create_topics` does, without the configs that the cluster does not know.
 
-    Each further request has fewer configs than the one before. Raises as `create_topics` does.
+    Raises as `create_topics` does.
     """
     made: dict[str, bool | KafkaRefusal] = {}
-    asked: dict[str, Create] = {}
-    again: Mapping[str, Create] = new
-    while again:
-        part = {topic: _with(one, unknown.without(one.configs)) for topic, one in again.items()}
-        asked |= part
-        answers = await create_topics(client, part, waits=waits)
-        made |= answers
-        again = {
-            topic: part[topic] for topic, answer in answers.items() if _learned(unknown, part[topic], topic, answer)
-        }
+
+    async def create(part: Mapping[str, Configs]) -> dict[str, tuple[int, str]]:
+        topics = {topic: msgspec.structs.replace(new[topic], configs=configs) for topic, configs in part.items()}
+        answers = await create_topics(client, topics, waits=waits)
+        made.update(answers)
+        return {topic: (why.code, why.name) for topic, why in answers.items() if isinstance(why, KafkaRefusal)}
+
+    asked = await ask_with_known({topic: one.configs for topic, one in new.items()}, unknown, create)
     left_out = {
-        topic: tuple(sorted(new[topic].configs.keys() - asked[topic].configs.keys()))
+        topic: tuple(sorted(new[topic].configs.keys() - asked[topic].keys()))
         for topic, answer in made.items()
         if answer is True
     }
     return CreatedTopics(made, {topic: names for topic, names in left_out.items() if names})
-
-
-def _learned(unknown: UnknownConfigs, asked: Create, topic: str, answer: bool | KafkaRefusal) -> bool:
-    return isinstance(answer, KafkaRefusal) and unknown.learn(topic, answer.code, answer.name, asked.configs)
-
-
-def _with(new: Create, configs: dict[str, str]) -> Create:
-    return msgspec.structs.replace(new, configs=configs)
