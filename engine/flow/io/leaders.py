@@ -118,10 +118,11 @@ class ClusterLeaders(ABC):
             due = [driver for driver, at_s in self._due.items() if at_s <= now]
             if due:
                 await self._look(due)
+            took_s = now_s() - now
             if looks_at_all:
-                self._all_at_s = now + max(self._pace.leaders_s, _REST_OF_ALL * (now_s() - now))
+                self._all_at_s = now + max(self._pace.leaders_s, _REST_OF_ALL * took_s)
             if due:
-                await pause(max(_AGAIN_S, now_s() - now))
+                await pause(max(_AGAIN_S, took_s))
             else:
                 await self._wait(min(self._due.values(), default=self._all_at_s) - now)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from engine.core.events.events import AnyEvent
+from engine.core.events.events import AnyEvent, ForeignWriter
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.states import State
 from engine.core.offset_map.map_blocks import map_topic
@@ -103,6 +103,17 @@ class Stage:
             yield
             if not task.done():
                 await self.copier.drain()
+
+
+async def stopped_by_another_writer(stage: Stage) -> ForeignWriter:
+    """Let a new copier take the lane; return the event about another writer's records that stops it."""
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.FAILED)
+    (event,) = stage.told(ForeignWriter)
+    assert isinstance(event, ForeignWriter)
+    return event
 
 
 async def until(condition: Callable[[], object]) -> None:

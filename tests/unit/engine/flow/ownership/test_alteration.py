@@ -8,7 +8,7 @@ from engine.core.lane.states import State
 from engine.flow.ownership import alteration
 from engine.flow.ownership.alteration import AlterationOptions, alter_positions
 from policies.model import TopicPartition
-from tests.unit.engine.flow.stage import FLOW, POSITIONS, TERMS, Stage, until
+from tests.unit.engine.flow.stage import FLOW, POSITIONS, TERMS, Stage, stopped_by_another_writer, until
 
 LANE = TopicPartition("t", 0)
 OPTIONS = AlterationOptions(flow=FLOW, topic=POSITIONS, partitions=1, keys=TERMS.position_keys, request_timeout_s=5.0)
@@ -70,12 +70,7 @@ async def test_what_another_writer_has_appended_since_a_position_was_set_stops_t
     ends = {LANE: stage.targets[0].end}
     assert await alter_positions(stage.b, OPTIONS, {LANE: 1}, ends=ends) == {}
     first, last = stage.targets[0].foreign(2)
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(lambda: stage.state() is State.FAILED)
-    (event,) = stage.told(ForeignWriter)
-    assert isinstance(event, ForeignWriter)
+    event = await stopped_by_another_writer(stage)
     assert (event.first, event.last, event.stopped) == (first, last, True)
 
 

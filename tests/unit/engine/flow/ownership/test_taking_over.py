@@ -23,7 +23,7 @@ from engine.flow.ports.ports import Leader
 from engine.wire.encode import encode_batch
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
-from tests.unit.engine.flow.stage import Stage, until
+from tests.unit.engine.flow.stage import Stage, stopped_by_another_writer, until
 
 
 async def test_a_new_copier_goes_on_where_the_last_one_was_drained() -> None:
@@ -126,12 +126,7 @@ async def test_records_of_another_writer_between_two_runs_stop_the_lane() -> Non
     async with stage.running():
         await until(stage.whole)
     first, last = stage.targets[0].foreign(3)
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(lambda: stage.state() is State.FAILED)
-    (event,) = stage.told(ForeignWriter)
-    assert isinstance(event, ForeignWriter)
+    event = await stopped_by_another_writer(stage)
     assert (event.first, event.last, event.stopped) == (first, last, True)
 
 
