@@ -13,6 +13,7 @@ from engine.base.errors import MirrorError, WrongQuestion
 from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.translated import Translated, TranslationRow
+from engine.flow.groups.expiry import skipping
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.translations import TranslatedOffset, with_reason
 from engine.flow.lane.bisection import log_spans
@@ -94,7 +95,7 @@ class GroupTranslator(Opened):
         self._commits = GroupCommits(
             flow.name, self._target, self._translations, rules=CommitRules(backwards=backwards)
         )
-        self._cluster = target
+        self._from, self._cluster = source, target
         self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""
         """Why the source cannot be asked; empty if it answers."""
@@ -123,6 +124,7 @@ class GroupTranslator(Opened):
         if state is GroupState.ABSENT and not commits:
             raise UnknownGroup(self._group, self._flow.name.source)
         places = await self._translations.places({self._group: commits})
+        skips = {lane for _, lane in await skipping(self._from, self._translations, places)}
         if apply:
             await self._commit(places[self._group])
         stored = await self._ask(self._target.offsets([self._group]))
@@ -132,7 +134,10 @@ class GroupTranslator(Opened):
             group=self._group,
             source_state=state.value,
             target_state=there.value,
-            rows=self._rows(commits, {place.lane: place for place in places[self._group]}, stored),
+            rows=tuple(
+                msgspec.structs.replace(row, skips=TopicPartition(row.topic, row.partition) in skips)
+                for row in self._rows(commits, {place.lane: place for place in places[self._group]}, stored)
+            ),
         )
 
     async def _look_back(self, *, apply: bool) -> Translated:

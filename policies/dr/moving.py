@@ -37,6 +37,7 @@ class MoveRefusalName(Enum):
     COMMITS = "commits-without-members"
     NOT_COPIED = "topics-not-copied"
     NOT_EXACT = "not-exact"
+    SKIPS = "skips-records"
     AHEAD = "ahead-on-target"
     NOT_COMMITTED = "not-committed"
     INTERNAL = "internal-topics-not-copied"
@@ -80,7 +81,8 @@ class MovingGroup(msgspec.Struct, frozen=True, kw_only=True):
 class MovingOffset(msgspec.Struct, frozen=True, kw_only=True):
     """One partition of the group. Offsets are -1 if there is none; `why_not`: why it has no exact target offset.
 
-    `exact_from`: the first source offset that raymirror's own map answers; -1: not known.
+    `exact_from`: the first source offset that raymirror's own map answers; -1: not known. `skips`: the target has
+    deleted records that it has not read, and the source has them.
     """
 
     topic: str
@@ -93,6 +95,7 @@ class MovingOffset(msgspec.Struct, frozen=True, kw_only=True):
     is_exact: bool = True
     why_not: str = ""
     exact_from: int = -1
+    skips: bool = False
 
 
 def refused_group(one: MovingGroup) -> list[MoveRefusal]:
@@ -185,6 +188,14 @@ def refused_offsets(rows: Iterable[MovingOffset], *, leaves_uncopied: bool, repe
     if near := [row for row in copied if row.target_offset < 0 or not (row.is_exact or repeats)]:
         why = f"{counted(len(near), 'partition')} without an exact offset on the target, {_inexact(near[0])}"
         found.append(MoveRefusal(MoveRefusalName.NOT_EXACT, why))
+    if skips := [row for row in copied if row.skips]:
+        row = skips[0]
+        why = (
+            f"it would skip records in {counted(len(skips), 'partition')}: of {_name(row)} the target's retention has"
+            f" deleted what lies below {row.target_offset}, and the source has it from {row.source_offset} on: let the"
+            " group read it on the source first"
+        )
+        found.append(MoveRefusal(MoveRefusalName.SKIPS, why))
     if ahead := [row for row in copied if 0 <= row.target_offset < row.stored]:
         row = ahead[0]
         why = (

@@ -184,7 +184,12 @@ async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> Non
     async def of(resource: Resource) -> set[Binding]:
         return {one for one in await stage.port.acls(resource) if one.name == stage.name}
 
+    async def of_brokers() -> set[Binding]:
+        (told,) = (await stage.port.acls_of_brokers(Resource.TOPIC)).values()
+        return {one for one in told or () if one.name == stage.name}
+
     await until_equal(lambda: of(Resource.TOPIC), set(wanted[:2]))
+    await until_equal(of_brokers, set(wanted[:2]))
     await until_equal(lambda: of(Resource.GROUP), set(wanted[2:3]))
     await until_equal(lambda: of(Resource.TRANSACTIONAL_ID), set(wanted[3:]))
     assert {one for one in stage.acls() if one.name == stage.name} == set(wanted)
@@ -221,6 +226,8 @@ async def test_a_cluster_without_an_authorizer(kind: str, request: pytest.Fixtur
     try:
         with pytest.raises(NoAuthorizer, match="cluster 'b'"):
             await port.acls(Resource.TOPIC)
+        with pytest.raises(NoAuthorizer, match="cluster 'b'"):
+            await port.acls_of_brokers(Resource.TOPIC)
         wanted = binding("t")
         refused = await port.add_acls([wanted])
         assert "SecurityDisabled" in refused[wanted]

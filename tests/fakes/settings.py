@@ -69,6 +69,9 @@ class FakeSettings:
             raise NoAuthorizer(self.name)
         return {binding for binding in self.bindings if binding.resource == resource}
 
+    async def acls_of_brokers(self, resource: Resource) -> dict[int, set[Binding] | None]:
+        return {1: await self.acls(resource)}
+
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
         self.before("alter")
         tried = {topic: self._set(topic, configs) for topic, configs in topics.items()}

@@ -2,7 +2,7 @@
 
 import shlex
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from engine.flow.operations.driver import StepRun
+from engine.flow.operations.errors import OperationTaken
 from engine.flow.operations.fencing import FenceFailed, FenceRefused
 from engine.services.dr.other_fences import CommandFence
 from policies.dr.operations import DrOperation
@@ -22,6 +23,7 @@ class KeptCalls:
 
     def __init__(self) -> None:
         self.rows: dict[str, tuple[Any, ...]] = {}
+        self.taken_over: Callable[[], bool] = lambda: False
         self.operation = DrOperation(id="op-1", kind="switchover", source="A", target="B", who="ann", began_ms=1)
 
     def notes(self, name: str, _kind: type[msgspec.Struct]) -> tuple[Any, ...] | None:
@@ -31,7 +33,9 @@ class KeptCalls:
         self.rows[name] = tuple(rows)
 
     def assure(self) -> None:
-        """Nobody else drives."""
+        """Raise when another driver has taken over."""
+        if self.taken_over():
+            raise OperationTaken("A->B", "another driver has it")
 
     @property
     def run(self) -> StepRun:
@@ -69,6 +73,16 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path
     fence = CommandFence(script(tmp_path, f'sleep 600 & echo $! > "{child}"; wait'), "A->B", within_s=2.0)
     with pytest.raises(FenceFailed, match="it took more than 2 s"):
         await fence.close(KeptCalls().run, ["orders"])
+    state = Path(f"/proc/{int(child.read_text())}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+async def test_a_command_ends_with_its_children_when_another_driver_takes_over(tmp_path: Path) -> None:
+    child, kept = tmp_path / "child", KeptCalls()
+    kept.taken_over = lambda: child.exists() and bool(child.read_text())
+    fence = CommandFence(script(tmp_path, f'sleep 600 & echo $! > "{child}"; wait'), "A->B")
+    with pytest.raises(OperationTaken):
+        await fence.close(kept.run, ["orders"])
     state = Path(f"/proc/{int(child.read_text())}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"
 

@@ -8,7 +8,8 @@ class TranslationRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `stored`: the group's committed offset on the target, -1 for none. `mirrored`: false if the flow does not copy the
     topic. `exact`: false if only an offset before the true one is known, from MM2's syncs: the group would read some
-    records again. `as_of_ms`: when the checkpoint of both offsets was written (Unix time), -1 if the source answered.
+    records again. `skips`: the target's retention has deleted records that the group has not read, and the source has
+    them. `as_of_ms`: when the checkpoint of both offsets was written (Unix time), -1 if the source answered.
     """
 
     topic: str
@@ -21,6 +22,7 @@ class TranslationRow(msgspec.Struct, frozen=True, kw_only=True):
     stored: int = -1
     mirrored: bool = True
     exact: bool = True
+    skips: bool = False
     as_of_ms: int = -1
 
     @property

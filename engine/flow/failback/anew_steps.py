@@ -19,10 +19,13 @@ from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.remaking.topics import AnewTopic, TopicRemaker
+from engine.flow.surveys.unreplicated import unreplicated
 from policies.dr import advice
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import MAKE_ANEW
 from policies.model import TopicPartition
+
+UNREPLICATED = "not-replicated"
 
 
 class MakeAnew(FailbackStep):
@@ -55,13 +58,18 @@ class MakeAnew(FailbackStep):
     async def _see_taken_up(self, run: StepRun, one: AnewTopic) -> None:
         """Look once more at a topic right before it is deleted: others before it may have taken minutes.
 
-        Raises SourceWritten if it has grown, FailbackRefused for records of partitions that have no copy.
+        Raises SourceWritten if it has grown, FailbackRefused for records of partitions that have no copy, or that only
+        a leader has: with acks=1 they are acknowledged before any reader sees them.
         """
         if one.topic in await self._remaker.deleted([one]):
             return
         rows = [row for row in self.old_rows(run) if row.topic == one.topic]
-        if more := grown(counted_ends(rows), await self.source_ends(rows)):
+        ends = await self.source_ends(rows)
+        if more := grown(counted_ends(rows), ends):
             raise SourceWritten(more)
+        if coming := await unreplicated(self.world.source.cluster, ends):
+            why = "only its leader on the source has its last records; try again when its replicas are back"
+            raise FailbackRefused([FailbackReason(UNREPLICATED, str(one), why) for one in sorted(coming)])
         known = {row.partition for row in rows}
         there = (await self.world.source.settings.topics([one.topic]))[one.topic].partitions
         left = [TopicPartition(one.topic, number) for number in range(there) if number not in known]

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
-from engine.core.offset_map.offset_map import CLAMPED, How
+from engine.core.offset_map.offset_map import How
+from engine.flow.groups.expiry import skipping
 from engine.flow.groups.translations import TranslatedOffset, Translations, with_reason
-from engine.flow.lane.bisection import log_spans, offsets_by_leaders
-from engine.flow.ports.ports import EARLIEST, Cluster, GroupListing, Groups, Offsets, Stored
+from engine.flow.lane.bisection import log_spans
+from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from policies.groups import GroupSelection, GroupState, OwnCommit, Why, WrittenCheckpoint, unsupported, wanted
 from policies.model import TopicPartition
@@ -145,7 +146,7 @@ class GroupStatusReader:
         names = [group for group, rows in places.items() if rows]
         states, stored = await self._target.states(names), await self._target.offsets(names)
         failed |= states.failed | stored.failed
-        expired, why = await self._expired(places), self._translations.without_stints
+        expired, why = await skipping(self._log, self._translations, places), self._translations.without_stints
         stands = [
             _stand(
                 group,
@@ -159,27 +160,6 @@ class GroupStatusReader:
             for place in places[group]
         ]
         return GroupStatus(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
-
-    async def _expired(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> set[tuple[str, TopicPartition]]:
-        """Return the groups and partitions that would skip records on the target which the source still has.
-
-        A place that was raised to the target's log start skips what lay below it. That does not count where the source
-        has deleted it too, or where it was only markers.
-        """
-        raised = [(group, row) for group, rows in places.items() for row in rows if row.how == CLAMPED]
-        if not raised:
-            return set()
-        led = await self._log.leaders(sorted({row.lane for _, row in raised}))
-        starts = await offsets_by_leaders(self._log, led, EARLIEST)
-        asked: dict[str, Offsets] = {}
-        for group, row in raised:
-            asked.setdefault(group, {})[row.lane] = (max(row.source_offset, starts.get(row.lane, 0)), "")
-        return {
-            (group, row.lane)
-            for group, rows in (await self._translations.places(asked)).items()
-            for row in rows
-            if row.how == CLAMPED and not self._translations.has_read_all(row.lane, row.source_offset)
-        }
 
 
 def sort_out(listings: Iterable[GroupListing], selection: GroupSelection) -> tuple[list[str], dict[str, str]]:

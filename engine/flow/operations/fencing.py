@@ -8,7 +8,7 @@ to the stored bindings; it never forgets one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -32,8 +32,8 @@ from policies.dr.fence import (
 from policies.sync.acl_sync import Binding, Resource
 
 _NAMED = 5
-HEARD_S = 10.0
-"""A broker knows of a binding at most so much later than the controller."""
+HEARD_S = 30.0
+"""A broker knows of a binding at most so much later than the controller; a dead one is not listed any more by then."""
 _LOOK_S = 0.2
 
 
@@ -107,8 +107,9 @@ class AclFence:
         await run.keep(FENCE_NOTES, list(rows))
         await self._add(run, plan.make)
         wanted = {row.binding for row in rows}
-        missing = await _left(self._settings, lambda there: wanted - there)
-        _refuse("the fence is not whole", dict.fromkeys(sorted(missing), "it does not exist"))
+        await _until_heard(
+            self._settings, "the fence is not whole", lambda there: wanted - there, "it does not exist", asks_all=True
+        )
         return _facts(plan) | {"bindings": len(rows)}
 
     async def open(self, run: StepRun) -> Facts:
@@ -149,19 +150,35 @@ async def take_back(run: StepRun, settings: Settings, made: Sequence[Binding]) -
         async with _in_time(tried):
             failed = await settings.remove_acls(part)
         _refuse(tried, failed)
-    left = await _left(settings, lambda found: set(made) & found)
-    _refuse(tried, dict.fromkeys(left, "it still exists"))
+    await _until_heard(settings, tried, lambda found: set(made) & found, "it still exists", asks_all=False)
     return len(existing)
 
 
-async def _left(settings: Settings, wrong: Callable[[set[Binding]], set[Binding]]) -> set[Binding]:
-    """Return which bindings are wrong on a broker: it hears of a change a little later than the controller."""
+async def _until_heard(
+    settings: Settings, tried: str, wrong: Callable[[set[Binding]], set[Binding]], why: str, *, asks_all: bool
+) -> None:
+    """Wait until no broker knows wrong bindings: each hears of a change a little later than the controller.
+
+    `asks_all`: a broker that does not answer counts, too. Raises FenceFailed.
+    """
     give_up_at_s = now_s() + HEARD_S
-    while found := wrong(await settings.acls(Resource.TOPIC)):
+    while found := _unheard(await settings.acls_of_brokers(Resource.TOPIC), wrong, why, asks_all=asks_all):
         if now_s() >= give_up_at_s:
-            return found
+            raise FenceFailed(tried, found)
         await pause(_LOOK_S)
-    return set()
+
+
+def _unheard(
+    told: Mapping[int, set[Binding] | None],
+    wrong: Callable[[set[Binding]], set[Binding]],
+    why: str,
+    *,
+    asks_all: bool,
+) -> dict[str, str]:
+    """Say what is wrong with the bindings that brokers know, and why; empty if nothing is."""
+    silent = {f"broker {node}": "no answer" for node, there in told.items() if there is None and asks_all}
+    answered = [(node, there) for node, there in sorted(told.items()) if there is not None]
+    return {f"{one} (broker {node})": why for node, there in answered for one in sorted(wrong(there))} | silent
 
 
 @asynccontextmanager

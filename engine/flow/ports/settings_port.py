@@ -54,7 +54,13 @@ class Settings(Protocol):
         """
 
     async def acls(self, resource: Resource) -> set[Binding]:
-        """Return all bindings of one type of resource. Raises NoAuthorizer, KafkaRefusal."""
+        """Return all bindings of one type of resource, as some broker knows them. Raises NoAuthorizer, KafkaRefusal."""
+
+    async def acls_of_brokers(self, resource: Resource) -> dict[int, set[Binding] | None]:
+        """Return what each broker knows of these bindings; None: it does not answer. Raises as `acls` does.
+
+        A broker decides by what it knows itself, which lags behind the controller's log.
+        """
 
     async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
         """Set configs (None: remove) and leave all others; return the refused topics, and why.

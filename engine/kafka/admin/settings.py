@@ -64,8 +64,16 @@ class KafkaSettings:
         return found
 
     async def acls(self, resource: Resource) -> set[Binding]:
-        """Return all bindings of one type of resource. Raises NoAuthorizer, KafkaRefusal."""
-        connection = await self._client.any_connection()
+        """Return all bindings of one type of resource, as some broker knows them. Raises NoAuthorizer, KafkaRefusal."""
+        return await self._acls(await self._client.any_connection(), resource)
+
+    async def acls_of_brokers(self, resource: Resource) -> dict[int, set[Binding] | None]:
+        """Return what each broker knows of these bindings; None: it does not answer. Raises as `acls` does."""
+        nodes = list((await self._client.metadata([])).brokers)
+        answered = await self._client.all_say(nodes, lambda connection: self._acls(connection, resource))
+        return {node: answered.get(node) for node in nodes}
+
+    async def _acls(self, connection: Connection, resource: Resource) -> set[Binding]:
         asked = f"ACLs of cluster {self._client.alias!r}"
         body = await _ask(connection, codec.DESCRIBE_ACLS, codec.describe_acls(resource), asked)
         with readable(connection.address):

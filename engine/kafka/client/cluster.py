@@ -23,6 +23,7 @@ from engine.base.errors import (
     OtherCluster,
 )
 from engine.base.parts import parts
+from engine.base.tasks import first_cause
 from engine.config.security import HandshakeOptions
 from engine.kafka.client.bootstrap import all_answers, first_answer
 from engine.kafka.client.canonical_names import canonical
@@ -215,6 +216,13 @@ class ClusterClient:
             return await first_answer(self._in_turn(), ask_one, head_start_s=self._head_start_s)
         except BrokerUnreachable:
             return await ask(await self.any_connection())
+
+    async def all_say(self, nodes: Iterable[int], ask: Callable[[Connection], Awaitable[T]]) -> dict[int, T]:
+        """Ask each of some brokers, and return what those say that answer. Raises what `ask` raises beside that."""
+        try:
+            return await all_answers(nodes, lambda node: self._ask_for_a_while(node, ask), grace_s=None)
+        except BaseExceptionGroup as failures:
+            raise first_cause(failures) from None
 
     async def _ask_for_a_while(
         self, node: int, ask: Callable[[Connection], Awaitable[T]], patience_s: float = _PATIENCE_S

@@ -307,4 +307,5 @@ def _moving(row: TranslationRow, exact_from: int) -> MovingOffset:
         is_exact=row.exact,
         why_not=row.why_not,
         exact_from=exact_from,
+        skips=row.skips,
     )

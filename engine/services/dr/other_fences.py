@@ -1,10 +1,13 @@
 """Fences without ACLs: a command of the operator's, or producers that the operator has stopped already."""
 
+import asyncio
 import shlex
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
+from engine.base.tasks import first_cause
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import FenceFailed, FenceRefused
 from engine.services.dr.outside_command import failed_call
@@ -12,6 +15,8 @@ from engine.services.dr.outside_command import failed_call
 COMMAND_KEY = "raymirror.dr.fence.command"
 COMMAND_S = 60.0
 """Seconds that the command may take; then it is killed with all its processes."""
+_LOOK_S = 0.2
+"""Seconds between two looks whether the driver that has called it may go on."""
 COMMAND_NOTES = "fence-command"
 """The name of the stored calls."""
 
@@ -46,16 +51,14 @@ class CommandFence:
         """See Fence."""
         facts = await self.refuse(topics)
         await run.keep(COMMAND_NOTES, [CalledCommand("close")])
-        run.assure()
-        await self._call("close", run.operation.id, topics)
+        await _while_assured(run, self._call("close", run.operation.id, topics))
         return facts
 
     async def open(self, run: StepRun) -> Facts:
         """See Fence."""
         if not run.notes(COMMAND_NOTES, CalledCommand):
             return {}
-        run.assure()
-        await self.lift(run.operation.id)
+        await _while_assured(run, self.lift(run.operation.id))
         return {}
 
     async def lift(self, operation: str) -> None:
@@ -67,6 +70,18 @@ class CommandFence:
         words = [*shlex.split(self._command), verb, self._flow, operation]
         if failed := await failed_call(words, topics, within_s=self._within_s):
             raise FenceFailed(f"{COMMAND_KEY} ({verb})", failed)
+
+
+async def _while_assured(run: StepRun, call: Coroutine[Any, Any, None]) -> None:
+    """Make a call, and give it up when this driver may not go on: another one may open what it closes."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(call)
+            while not task.done():
+                run.assure()
+                await asyncio.wait({task}, timeout=_LOOK_S)
+    except BaseExceptionGroup as failures:
+        raise first_cause(failures) from None
 
 
 class NoFence:

@@ -1,7 +1,7 @@
 """A failback that makes the source topic anew: both logs record by record, groups, killed at any step."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -10,6 +10,7 @@ import pytest
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS
 from engine.flow.operations.errors import StepFailed
+from engine.flow.ports.ports import EpochEnd
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.failback import FailbackChoice
 from policies.dr.operations import OperationState
@@ -88,6 +89,25 @@ async def test_nothing_is_deleted_that_was_not_confirmed_and_the_cost_is_said(ch
         operation = await driver.abort("bob", "refused")
     assert operation.state is OperationState.ABORTED
     assert played.settings["A"].own["t"]["retention.ms"] == "5000"
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+async def test_a_topic_is_not_deleted_while_only_its_leader_has_some_records(choice: FailbackChoice) -> None:
+    played = await parted(choice)
+    ask = played.a.epoch_ends
+
+    async def further(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        found = await ask(epochs)
+        return {one: told._replace(end=told.end + 1) for one, told in found.items()}
+
+    async with played.failing_back() as driver:
+        played.a.epoch_ends = further  # type: ignore[method-assign]
+        with pytest.raises(StepFailed, match="t-0: not-replicated: "):
+            await driver.start(failback(**played.choices))
+        assert "delete t" not in played.settings["A"].writes
+        played.a.epoch_ends = ask  # type: ignore[method-assign]
+        await driver.resume("bob", {})
+    is_right(played, choice)
 
 
 async def test_a_discard_can_be_taken_back_until_the_topic_is_about_to_be_deleted() -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from engine.flow.operations import fencing
 from engine.flow.operations.driver import StepRun
 from engine.flow.operations.fencing import AclFence, FenceChoice, FenceFailed, FenceRefused
 from policies.dr.fence import FENCE_NOTES, EveryoneRule, FenceRow
@@ -151,6 +152,40 @@ async def test_a_fence_that_is_not_there_afterwards_is_no_fence() -> None:
     stage.cluster.remove_acls = lost  # type: ignore[method-assign,assignment]
     with pytest.raises(FenceFailed, match="it still exists"):
         await stage.fence().open(stage.notes.run)
+
+
+def lagging(stage: Stage, monkeypatch: pytest.MonkeyPatch, told: Sequence[Mapping[int, set[Binding] | None]]) -> None:
+    """Let the brokers tell these bindings, at each look the next ones; the last ones again and again."""
+    looks = list(told)
+
+    async def tell(_resource: Resource) -> Mapping[int, set[Binding] | None]:
+        return looks.pop(0) if len(looks) > 1 else looks[0]
+
+    stage.cluster.acls_of_brokers = tell  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(fencing, "HEARD_S", 0.5)
+    monkeypatch.setattr(fencing, "_LOOK_S", 0.01)
+
+
+async def test_a_fence_is_whole_when_every_broker_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    whole = stage.before | DENIED
+    lagging(stage, monkeypatch, [{1: whole, 2: stage.before}, {1: whole, 2: None}, {1: whole, 2: whole}])
+    await stage.fence().close(stage.notes.run, TOPICS)
+    lagging(stage, monkeypatch, [{1: stage.before, 2: whole}, {1: stage.before, 2: None}])
+    assert await stage.fence().open(stage.notes.run) == {"removed_bindings": 2}
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [(set(), r"DENY WRITE on topic 'clicks' for User:b from \* \(broker 2\): it does"), (None, "broker 2: no answer")],
+)
+async def test_a_broker_that_does_not_know_a_fence_is_named(
+    monkeypatch: pytest.MonkeyPatch, second: set[Binding] | None, why: str
+) -> None:
+    stage = Stage()
+    lagging(stage, monkeypatch, [{1: stage.before | DENIED, 2: second}])
+    with pytest.raises(FenceFailed, match=f"the fence is not whole: {why}"):
+        await stage.fence().close(stage.notes.run, TOPICS)
 
 
 async def test_a_controller_that_does_not_answer_in_time() -> None:

@@ -44,6 +44,8 @@ class World:
     def __init__(self) -> None:
         self.source, self.target = FakeGroups("a"), FakeGroups("b")
         self.cluster, self.maps = FakeCluster("b"), FakeMaps()
+        self.log_of_source = FakeCluster("a")
+        self.log_of_source.source(*LANE).data(50)
         self.cluster.source(*COPY).data(150)
         self.cluster.target(state_topic("A"))
         self.maps.tell(LANE, [(0, 100, 50)], (50, 150))
@@ -61,6 +63,7 @@ class World:
         flow = config.flow(FLOW)
         mover: Any = GroupMover(config, flow, "g", who="me", backwards=backwards)
         mover._source, mover._target, mover._cluster = self.source, self.target, self.cluster
+        mover._from = self.log_of_source
         mover._moves = MoveLog(self.cluster, cast("ClusterClient", None), flow)
         mover._translations = Translations(flow.selection, self.maps, self.cluster)
         rules = CommitRules(backwards=backwards)
@@ -132,6 +135,17 @@ async def test_an_offset_that_is_not_copied_is_refused_after_a_while(world: Worl
     outcome = await world.move()
     assert [one.name for one in outcome.refused] == [MoveRefusalName.NOT_EXACT]
     assert await world.stored() is None
+
+
+@pytest.mark.parametrize(("source_start", "names"), [(0, [MoveRefusalName.SKIPS]), (30, [])])
+async def test_a_group_that_would_skip_records_there_is_refused(
+    world: World, source_start: int, names: list[MoveRefusalName]
+) -> None:
+    world.cluster.sources[COPY].start = 130
+    world.log_of_source.sources[LANE].start = source_start
+    outcome = await world.move()
+    assert [one.name for one in outcome.refused] == names
+    assert (outcome.moved, bool(world.target.commits)) == (not names, not names)
 
 
 async def test_a_group_that_is_further_there_moves_back_only_if_asked_to(world: World) -> None:
