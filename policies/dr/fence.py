@@ -86,12 +86,14 @@ class FenceFacts(msgspec.Struct, frozen=True, kw_only=True):
 class FencePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The bindings to make, in this order; those that exist already are not among them, so they stay after an abort.
 
-    `principals`: who is kept from writing. `closed`: topics that nobody but super users can write to.
+    `principals`: who is kept from writing. `passing`: raymirror's own principals that may write to a topic: whoever else
+    uses one goes on writing. `closed`: topics that nobody but super users can write to.
     """
 
     make: tuple[Binding, ...] = ()
     refused: tuple[RefusedFence, ...] = ()
     principals: tuple[str, ...] = ()
+    passing: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
 
 
@@ -102,9 +104,11 @@ def plan_fence(facts: FenceFacts) -> FencePlan:
     opens: list[Binding] = []
     denies: list[Binding] = []
     closed, everybody, locked = list[str](), list[str](), list[str]()
+    passing: set[str] = set()
     for topic in sorted(facts.topics):
         covering = [one for one in facts.bindings if covers(one, topic)]
         writers = _writers(covering)
+        passing |= writers & facts.ours
         is_bare = not covering
         if is_bare and facts.everyone is EveryoneRule.NO:
             closed.append(topic)
@@ -127,6 +131,7 @@ def plan_fence(facts: FenceFacts) -> FencePlan:
         make=() if refused else tuple(one for one in (*opens, *denies) if one not in there),
         refused=tuple(refused),
         principals=tuple(sorted({one.principal for one in denies})),
+        passing=tuple(sorted(passing)),
         closed=tuple(closed),
     )
 

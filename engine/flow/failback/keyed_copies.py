@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 import msgspec
 
 from engine.base.clock import now_s, pause, wall_ms
+from engine.base.parts import parts
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.rows import KEYED, KeyedPart, LaneRow
 from engine.flow.failback.world import FailbackWorld
@@ -29,6 +30,8 @@ KEYS, TARGET_OPEN = "keys-must-be-compared", "target-transaction-open"
 TOMBSTONES = "tombstones-gone"
 _PATIENCE_S, _LOOK_S = 300.0, 0.2
 """Seconds to try while applications write the same keys, and between two tries."""
+_TOMBSTONES_AT_ONCE = 10_000
+"""Tombstones of one transaction."""
 _SOURCE, _TARGET = "source", "target"
 
 
@@ -46,17 +49,17 @@ class KeyedCopies:
         writer = self._writer(self._world.target.cluster, row.target)
         try:
             producer = await writer.acquire()
-            parts = self._parts(_TARGET, row)
-            done = await writer.committed(parts[0].first, _ids(parts)) if parts else ()
-            if not parts:
+            known = self._parts(_TARGET, row)
+            done = await writer.committed(known[0].first, _ids(known)) if known else ()
+            if not known:
                 part = _part(_TARGET, row, producer, await writer.end(), (row.split, end))
-            elif not any(place[0] >= parts[-1].first for place in done):  # it was begun, or had nothing to copy
-                part = msgspec.structs.replace(parts.pop(), producer_id=producer, source_end=end)
+            elif not any(place[0] >= known[-1].first for place in done):  # it was begun, or had nothing to copy
+                part = msgspec.structs.replace(known.pop(), producer_id=producer, source_end=end)
             else:
-                part = _part(_TARGET, row, producer, await writer.end(), (parts[-1].source_end, end))
+                part = _part(_TARGET, row, producer, await writer.end(), (known[-1].source_end, end))
             if part.source_from >= part.source_end:
                 return done
-            await self._keep([*parts, part])  # before the first append
+            await self._keep([*known, part])  # before the first append
             return joined(sorted([*done, *await self._appended(writer, row, part, done)]))
         finally:
             await writer.close()
@@ -68,28 +71,44 @@ class KeyedCopies:
     async def bury(self, row: LaneRow) -> int:
         """Write the tombstones that the target has lost or may lose, and return the offset behind; -1: there are none.
 
-        To be called before any of N is copied. Raises as `late` does.
+        To be called before any of N is copied. Each transaction has so many of them that it ends long before its
+        timeout. Raises as `late` does.
         """
         writer = self._writer(self._world.source.cluster, row.source)
         try:
-            producer, parts = await writer.acquire(), self._parts(_SOURCE, row)
-            done = await writer.committed(parts[0].first, _ids(parts)) if parts else ()
-            if done:
-                return done[-1][1]
-            first = parts[0].first if parts else await writer.end()
-            await self._keep([_part(_SOURCE, row, producer, first, (row.split, row.split))])
-            keys = await self._deleted(row)
-            self._run.assure()
-            tombstones = [Record(0, wall_ms(), key, None) for key in keys]
-            if not tombstones:
-                return -1
-            self._run.say(f"{row.source}: writing {len(tombstones)} tombstones of keys that the target has deleted")
-            places = await writer.append(tombstones)
-            self._run.assure()
-            await writer.commit()
-            return places[-1][1]
+            await self._keep_writer(row, writer)
+            known = self._parts(_SOURCE, row)
+            done = await writer.committed(known[0].first, _ids(known))
+            written = await self._keys_in(row.source, done)
+            keys = [key for key in await self._deleted(row) if key not in written]
+            if keys:
+                self._run.say(f"{row.source}: writing {len(keys)} tombstones of keys that the target has deleted")
+            end = done[-1][1] if done else -1
+            for some in parts(keys, _TOMBSTONES_AT_ONCE):
+                self._run.assure()
+                places = await writer.append([Record(0, wall_ms(), key, None) for key in some])
+                self._run.assure()
+                await writer.commit()
+                end = places[-1][1]
+                await self._keep_writer(row, writer)
+            return end
         finally:
             await writer.close()
+
+    async def _keep_writer(self, row: LaneRow, writer: KeyedWriter) -> None:
+        """Begin an epoch of the writer of tombstones; its producer id is stored before it appends anything."""
+        producer, known = await writer.acquire(), self._parts(_SOURCE, row)
+        if producer not in _ids(known):
+            first = known[0].first if known else await writer.end()
+            await self._keep([*known, _part(_SOURCE, row, producer, first, (row.split, row.split))])
+
+    async def _keys_in(self, partition: TopicPartition, places: Ranges) -> set[bytes]:
+        """Return the keys of the records in some ranges of the source's log."""
+        cluster, keys = self._world.source.cluster, set[bytes]()
+        for first, end in places:
+            async for record in _records(cluster, partition, first, end, committed=True):
+                keys.add(record.key or b"")
+        return keys
 
     async def _deleted(self, row: LaneRow) -> list[bytes]:
         """Return the keys that live in P on the source, and that the target has deleted, by its log or by its lack."""
@@ -163,12 +182,12 @@ class KeyedCopies:
         known = self._run.notes(KEYED, KeyedPart) or ()
         return [one for one in known if (one.side, one.topic, one.partition) == (side, row.topic, row.partition)]
 
-    async def _keep(self, parts: Sequence[KeyedPart]) -> None:
-        """Store the parts of one side of a partition instead of its earlier ones."""
-        where = {(one.side, one.topic, one.partition) for one in parts}
+    async def _keep(self, rows: Sequence[KeyedPart]) -> None:
+        """Store the rows of one side of a partition instead of its earlier ones."""
+        where = {(one.side, one.topic, one.partition) for one in rows}
         known = self._run.notes(KEYED, KeyedPart) or ()
         others = [one for one in known if (one.side, one.topic, one.partition) not in where]
-        await self._run.keep(KEYED, [*others, *parts])
+        await self._run.keep(KEYED, [*others, *rows])
 
 
 def see_tombstones(rows: Iterable[LaneRow]) -> None:
@@ -201,8 +220,8 @@ def _part(side: str, row: LaneRow, producer_id: int, first: int, span: tuple[int
     )
 
 
-def _ids(parts: Collection[KeyedPart]) -> set[int]:
-    return {one.producer_id for one in parts}
+def _ids(rows: Collection[KeyedPart]) -> set[int]:
+    return {one.producer_id for one in rows}
 
 
 async def _records(

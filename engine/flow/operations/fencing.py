@@ -199,6 +199,7 @@ def _refuse(tried: str, failed: dict[Binding, str]) -> None:
 def _facts(plan: FencePlan) -> dict[str, int | float | str | bool]:
     return {
         "principals": ", ".join(plan.principals),
+        "passing": ", ".join(plan.passing),
         "new_bindings": len(plan.make),
         "topics_without_writers": len(plan.closed),
     }

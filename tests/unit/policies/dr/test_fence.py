@@ -176,7 +176,7 @@ def test_raymirror_is_never_fenced() -> None:
     assert refusals(unknown) == [FenceRefusal.OWN_UNKNOWN]
     writer, bindings = "User:writer", [acl("*", "User:a"), acl("*", "User:writer")]
     other = plan_fence(FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer]))
-    assert other.principals == ("User:a",)
+    assert (other.principals, other.passing) == (("User:a",), (writer,))
     named = FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer], named=[writer])
     assert refusals(plan_fence(named)) == [FenceRefusal.OWN_NAMED]
 

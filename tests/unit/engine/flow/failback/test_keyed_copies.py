@@ -160,6 +160,30 @@ async def test_a_deletion_whose_tombstone_is_gone_is_done_on_the_source_too() ->
     assert played.reading("A", "g")[:1] == ["b"]
 
 
+async def test_many_tombstones_are_written_in_several_transactions_by_whoever_drives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keyed_copies, "_TOMBSTONES_AT_ONCE", 1)
+    for at in range(1, 4):
+        played = await keyed(late=False, retention_ms="0")
+        played.there[0].clean("b", "c", "d")
+        left = [at]
+
+        def begun(asked: str, left: list[int] = left) -> None:
+            left[0] -= asked == "add to transaction"
+            if left[0] == 0:
+                raise Killed
+
+        played.a.begun = begun
+        await killed(played, Border())
+        assert left == [0]
+        played.began, played.a.begun = True, lambda _asked: None
+        played.a.lose(1)
+        await to_the_end(played)
+        is_right(played, {"a": "3", "f": "3"})
+        assert sorted(played.here[0].names()[len(SHARED) : -2]) == ["b", "c", "d"], "each once, before all that is new"
+
+
 async def test_a_key_that_comes_back_lives() -> None:
     played = await keyed(late=False, retention_ms="0")
     played.there[0].clean("b")

@@ -77,6 +77,7 @@ async def test_a_fence_is_made_and_taken_back() -> None:
     stage = Stage()
     assert await stage.fence().refuse(TOPICS) == {
         "principals": "User:a, User:b",
+        "passing": "",
         "new_bindings": 2,
         "topics_without_writers": 0,
     }
