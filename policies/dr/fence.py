@@ -86,8 +86,8 @@ class FenceFacts(msgspec.Struct, frozen=True, kw_only=True):
 class FencePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The bindings to make, in this order; those that exist already are not among them, so they stay after an abort.
 
-    `principals`: who is kept from writing. `passing`: raymirror's own principals that may write to a topic: whoever else
-    uses one goes on writing. `closed`: topics that nobody but super users can write to.
+    `principals`: who is kept from writing. `passing`: raymirror's own principals that may write to a topic: whoever
+    else uses one goes on writing. `closed`: topics that nobody but super users can write to.
     """
 
     make: tuple[Binding, ...] = ()
