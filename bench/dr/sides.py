@@ -1,7 +1,7 @@
 """Reads the logs of a side with a stock consumer, from where they ended when a round began."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +64,22 @@ def commit(servers: str, group: str, offsets: Mapping[Log, int]) -> None:
             raise BenchError("dr", f"no commit for {group}: {why}: {left[:3]}")
         if left:
             time.sleep(_POLL_S)
+
+
+def delete_groups(servers: str, groups: Sequence[str]) -> None:
+    """Delete groups without members; those that do not exist are fine. Raises BenchError."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    if not groups:
+        return
+    done = AdminClient({"bootstrap.servers": servers}).delete_consumer_groups(list(groups), request_timeout=_ANSWER_S)
+    for group, one in done.items():
+        try:
+            one.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise BenchError("dr", f"group {group} is not deleted on {servers}: {error}") from error
 
 
 def read(servers: str, topics: Mapping[str, str], first: Mapping[Log, int]) -> dict[Log, list[RecordId]]:

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
+from engine.core.position.position import Position
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.errors import NotStored
 from engine.flow.failback.first_steps import restored
 from engine.flow.failback.group_moves import GroupMoves
 from engine.flow.failback.rows import COMMITS, GROUPS, UNREAD, GroupCommit, LaneRow, LateRow, UnreadGroup, kept_lane
 from engine.flow.failback.step import FailbackStep
-from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps
+from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps, Parted
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
-from engine.flow.operations.stints import CLOSED_NOTES, ClosedRow
+from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, TOPICS_NOTES, ClosedRow, MapTopics, StoredStart
+from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.flow.surveys.log_sizes import bytes_from
 from policies.dr.lent_config import TOMBSTONES
@@ -57,7 +59,8 @@ class Close(FailbackStep):
     """Restores the retention, and what the failover had lent to the target, and lets the reverse flow run.
 
     Where late copies lie, the map of the reverse flow begins behind them: a group that has not passed them yet must get
-    no translation, which would skip them on the source.
+    no translation, which would skip them on the source. What lies before all that is new is translated by the maps of
+    the stints before, so it is stored where this one begins.
     """
 
     async def do(self, run: StepRun) -> Facts:
@@ -70,6 +73,9 @@ class Close(FailbackStep):
             for row in rows
             if late[row.source].echoes and not row.made and row.target in stored
         }
+        copied = await positions_of(world.target.cluster, world.forward)
+        await run.keep(START_NOTES, _starts_of(rows, late, behind, copied))
+        await run.keep(TOPICS_NOTES, [_map_topics(world.forward)])
         run.assure()
         ends = {lane: stored[lane].target_next for lane in behind}
         if failed := await world.alter_back(behind, ends):
@@ -86,3 +92,39 @@ class Close(FailbackStep):
         back = await bytes_from(source, {row.source: 0 if row.made else late[row.source].source_end for row in rows})
         full = await bytes_from(target, {row.target: -1 for row in rows})
         return {"bytes_to_source": back, "bytes_of_full_copy": full}
+
+
+def _starts_of(
+    rows: Sequence[LaneRow],
+    late: Mapping[TopicPartition, LateRow],
+    behind: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, Position],
+) -> list[StoredStart]:
+    """Return where the reverse flow begins, but for topics that were made anew: nothing of before is there any more.
+
+    `behind`: the last offset before its map, where late copies lie. By their keys, the flow's own map does not have
+    them, so no offset of the target says what of D lies behind it. `copied`: the positions of the flow. If its mirror
+    was killed, one may end before the copy does, and so does its map.
+    """
+    found: list[StoredStart] = []
+    for row in rows:
+        known = copied.get(row.source)
+        if known is None or row.made or (row.is_keyed and late[row.source].echoes):
+            continue
+        shared, mapped = Parted(row.target_next, row.split), Parted(known.target_next, known.source_next)
+        if row.target in behind:
+            found.append(StoredStart(*row.target, behind[row.target] + 1, shared))
+        else:
+            parted = mapped if mapped.target < row.split else None
+            found.append(StoredStart(*row.target, row.target_next or -1, parted))
+    return found
+
+
+def _map_topics(forward: FlowOptions) -> MapTopics:
+    """Return where a flow keeps its maps."""
+    return MapTopics(
+        positions_topic=forward.positions_topic,
+        partitions=forward.positions_partitions,
+        connector=forward.position_keys.connector,
+        leaves_out=forward.faults.leaves_out,
+    )

@@ -8,6 +8,10 @@ The map of a flow begins where its stint began. A group that stands before that,
 placed by the map that copied the record which it reads next, whatever direction that was. It is exact because every
 stint begins right where the one before it has ended: nothing but markers lies between. So an offset behind the records
 of a stint is at the begin of the next one.
+
+A failback begins a stint, too. Where it has kept what only one cluster had, both have the same records in another order
+between the stints (`Parted`). An offset in there has no answer: something before it was not read, on one cluster or the
+other. What lies before that is in order on both, so the chain goes on.
 """
 
 import asyncio
@@ -61,18 +65,27 @@ class ClosedMap(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+class Parted(NamedTuple):
+    """Where the order of records that both clusters have parts before a stint: on its source, and on its target."""
+
+    source: int
+    target: int
+
+
 class LaneChain(msgspec.Struct, frozen=True, kw_only=True):
     """The earlier stints of one lane, the last one first.
 
     `back`: the lane of the reverse flow. `starts`: where this stint begins on its source, where the one before it began
-    on its own, and so on. `last`: the closed map of the last stint, which was the reverse flow's, if it is stored
-    elsewhere than in its position. `earlier`: those of the stints before that: of this flow, of its reverse, and so on.
-    `exact_from`, `exact_back_from`: the first offset behind records that were replayed, which lie in another order than
-    on the other cluster: on our source, on our target.
+    on its own, and so on. `parted`: where the order parts before some of these starts, by their number. `last`: the
+    closed map of the last stint, which was the reverse flow's, if it is stored elsewhere than in its position.
+    `earlier`: those of the stints before that: of this flow, of its reverse, and so on. `exact_from`,
+    `exact_back_from`: the first offset behind records that were replayed, which lie in another order than on the other
+    cluster: on our source, on our target.
     """
 
     back: TopicPartition
     starts: tuple[int, ...]
+    parted: Mapping[int, Parted] = {}
     last: ClosedMap | None = None
     earlier: tuple[ClosedMap, ...] = ()
     exact_from: int = 0
@@ -230,9 +243,13 @@ class ChainedMaps:
         """Ask the stints before the present one; None if none of them answers."""
         chain = self._chains[lane]
         begin, there = _ChainPart(own, is_back=False).begins(backwards=backwards)
-        for start, link in zip(chain.starts, self._links(lane, chain), strict=False):
+        for number, (start, link) in enumerate(zip(chain.starts, self._links(lane, chain), strict=False)):
             if begin != start:
                 return None  # its position was set in another way, so what lies before it is not known
+            if number in chain.parted:
+                last, there = _parted(chain.parted[number], is_back=number % 2 == 1, backwards=backwards)
+                if offset > last:
+                    return None
             answer = link.ask(offset, backwards=backwards)
             if answer.how is How.UNREAD:
                 return Translation(How.UNREAD, block=-1 - answer.block)
@@ -312,3 +329,11 @@ class ChainedMaps:
     def size_bytes(self) -> int:
         """The memory of all maps in bytes."""
         return self._own.size_bytes + self._closed.size_bytes
+
+
+def _parted(parted: Parted, *, is_back: bool, backwards: bool) -> tuple[int, int]:
+    """Return where the order parts on our source, and on our target; `backwards`: the other way round.
+
+    `is_back`: before a stint of the reverse flow, whose source is our target.
+    """
+    return (parted.target, parted.source) if is_back is not backwards else (parted.source, parted.target)

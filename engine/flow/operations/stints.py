@@ -1,8 +1,8 @@
 """Stores and reads the stints of a flow and its reverse: where each began, and the map that it left behind.
 
-A switchover ends a stint of its flow and begins one of the reverse flow. It stores where that one begins, in which
-topics the map of the ended stint is, and the map of the reverse flow's last stint, because the new position takes its
-place. So the operations that are kept, the last one first, have the chain of maps that
+A switchover ends a stint of its flow and begins one of the reverse flow, and so does a failback. It stores where that
+one begins, in which topics the map of the ended stint is, and the map of the reverse flow's last stint, because the new
+position takes its place. So the operations that are kept, the last one first, have the chain of maps that
 `engine/flow/groups/map_chain.py` asks.
 """
 
@@ -16,7 +16,7 @@ from engine.core.offset_map.map_blocks import read_runs_text, runs_text
 from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedState
-from engine.flow.groups.map_chain import ClosedMap, LaneChain
+from engine.flow.groups.map_chain import ClosedMap, LaneChain, Parted
 from engine.flow.operations.reading import OperationCopy
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
@@ -28,9 +28,13 @@ _Row = TypeVar("_Row", bound=PartitionRow)
 
 
 class StoredStart(PartitionRow, frozen=True):
-    """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position."""
+    """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position.
+
+    `parted`: where the order of records parts before that, if a failback has copied late what only the source had.
+    """
 
     next: int
+    parted: Parted | None = None
 
 
 class ClosedRow(PartitionRow, frozen=True, kw_only=True):
@@ -89,7 +93,7 @@ class Stints(msgspec.Struct, frozen=True, kw_only=True):
     that has not finished has taken them from their positions. `topics`: where the reverse flow has its maps.
     """
 
-    starts: tuple[Mapping[TopicPartition, int], ...] = ()
+    starts: tuple[Mapping[TopicPartition, StoredStart], ...] = ()
     closed: tuple[Mapping[TopicPartition, ClosedRow], ...] = ()
     last: Mapping[TopicPartition, ClosedRow] = {}
     topics: MapTopics | None = None
@@ -106,9 +110,11 @@ class Stints(msgspec.Struct, frozen=True, kw_only=True):
         for lane in self.starts[0] if self.starts else ():
             back = TopicPartition(copy_of(lane.topic), lane.partition)
             last = self.last.get(back)
+            starts = tuple(_of_lane(self.starts, lane, back))
             found[lane] = LaneChain(
                 back=back,
-                starts=tuple(_of_lane(self.starts, lane, back)),
+                starts=tuple(one.next for one in starts),
+                parted={number: one.parted for number, one in enumerate(starts) if one.parted is not None},
                 last=None if last is None else last.closed(),
                 earlier=tuple(row.closed() for row in _of_lane(self.closed, lane, back)),
                 exact_from=replayed.get(lane, 0),
@@ -136,9 +142,7 @@ def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
     since = takewhile(lambda one: not _begins_stint(one, flow), latest)
     tried = (_rows(copy, one, CLOSED_NOTES, ClosedRow) for one in since if _is_switchover(one, flow))
     return Stints(
-        starts=tuple(
-            {row.lane: row.next for row in _rows(copy, one, START_NOTES, StoredStart).values()} for one in led
-        ),
+        starts=tuple(_rows(copy, one, START_NOTES, StoredStart) for one in led),
         closed=tuple(_rows(copy, one, CLOSED_NOTES, ClosedRow) for one in led),
         last=next(filter(None, tried), {}),
         topics=_topics(copy, led),
@@ -146,15 +150,15 @@ def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
 
 
 def _led(latest: Iterable[DrOperation], flow: FlowName) -> Iterator[DrOperation]:
-    """Yield the switchovers that led to the present stint of a flow, each the reverse of the one after it.
+    """Yield the operations that led to the present stint of a flow, each the reverse of the one after it.
 
-    A failback sets positions, too, and copies what the clusters have in another order: nothing before it counts.
+    Nothing counts before a failback that was taken back, or that has not stored where the stint began.
     """
     wanted = _back(flow)
     for one in latest:
         if not _begins_stint(one, flow):
             continue
-        if not _is_switchover(one, wanted):
+        if one.flow != str(wanted) or START_NOTES not in one.notes:
             return
         yield one
         wanted = _back(wanted)
@@ -163,11 +167,12 @@ def _led(latest: Iterable[DrOperation], flow: FlowName) -> Iterator[DrOperation]
 def _begins_stint(operation: DrOperation, flow: FlowName) -> bool:
     """Whether a flow may have copied since under positions that this operation has set.
 
-    A failback that has not ended is the one that asks, and so is a switchover of this flow. One of the reverse flow
-    starts this flow before it has ended.
+    One of this flow that has not ended is the one that asks. One of the reverse flow starts this flow before it has
+    ended.
     """
     if operation.kind == OperationKind.FAILBACK.value:
-        return operation.has_ended
+        starts_it = operation.flow == str(_back(flow)) and START_NOTES in operation.notes
+        return starts_it or operation.has_ended
     if operation.kind != OperationKind.SWITCHOVER.value:
         return False
     starts_it = not operation.has_ended and _is_switchover(operation, _back(flow))

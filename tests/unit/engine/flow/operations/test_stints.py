@@ -8,7 +8,7 @@ import pytest
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedMark, RefusedState
-from engine.flow.groups.map_chain import ClosedMap, LaneChain
+from engine.flow.groups.map_chain import ClosedMap, LaneChain, Parted
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import (
     CLOSED_NOTES,
@@ -49,6 +49,10 @@ def position(source_next: int, **changes: object) -> Position:
         map_tail=(MapRun(0, 1, source_next - 1),),
     )
     return msgspec.structs.replace(blank, **changes)
+
+
+def started(lane: TopicPartition, offset: int) -> dict[TopicPartition, StoredStart]:
+    return {lane: StoredStart(*lane, offset)}
 
 
 class Stored:
@@ -99,7 +103,8 @@ def test_the_switchovers_that_led_here_are_a_chain_of_maps() -> None:
     stored.operation(BA, starts=[StoredStart("t", 0, 30), StoredStart("t", 1, 4)], closed=[second])
     found = stored.of(AB)
     assert found == Stints(
-        starts=({HERE: 30, OTHER: 4}, {THERE: 20}, {HERE: 1}), closed=({HERE: second}, {THERE: first}, {})
+        starts=(started(HERE, 30) | started(OTHER, 4), started(THERE, 20), started(HERE, 1)),
+        closed=({HERE: second}, {THERE: first}, {}),
     )
     assert found.chains(lambda topic: f"copy.{topic}", {OTHER: 3}, {THERE: 4}) == {
         HERE: LaneChain(back=THERE, starts=(30, 20, 1), earlier=(second.closed(), first.closed()), exact_back_from=4),
@@ -118,20 +123,38 @@ def test_what_an_unfinished_switchover_has_taken_from_positions_is_the_last_map(
     stored.operation(AB, state=state, closed=[row])
     stored.operation(AB, state=OperationState.ABORTED)  # its check has failed
     found = stored.of(AB)
-    assert (found.starts, found.last) == (({HERE: 9},), {HERE: row})
+    assert (found.starts, found.last) == ((started(HERE, 9),), {HERE: row})
     assert found.chains(str, {}, {})[HERE].last == row.closed()
 
 
-def test_nothing_before_a_failback_counts() -> None:
+@pytest.mark.parametrize("state", [OperationState.FINISHED, OperationState.ABORTED])
+def test_nothing_before_a_failback_counts_that_has_not_stored_where_the_stint_began(state: OperationState) -> None:
     stored = Stored()
     stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
     stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
     stored.operation(AB, kind="failback", state=OperationState.RUNNING)
-    assert stored.of(AB).starts == ({HERE: 9},), "it asks itself"
-    stored.operation(AB, kind="failback", starts=[], closed=[])
-    assert stored.of(AB) == Stints()
+    assert stored.of(AB).starts == (started(HERE, 9),), "it asks itself"
+    stored.operation(AB, kind="failback", state=state, closed=[])
+    assert stored.of(AB) == stored.of(BA) == Stints()
     stored.operation(BA, starts=[StoredStart("t", 0, 19)], closed=[])
-    assert stored.of(AB).starts == ({HERE: 19},)
+    assert stored.of(AB).starts == (started(HERE, 19),)
+
+
+@pytest.mark.parametrize("state", [OperationState.FINISHED, OperationState.RUNNING])
+def test_a_failback_begins_a_stint_where_the_order_of_records_may_have_parted(state: OperationState) -> None:
+    """Its last step lets the reverse flow run before the failback has ended."""
+    stored, parted, row = Stored(), Parted(12, 14), closed_row(THERE, position(5))
+    stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
+    stored.operation(AB, kind="failback", state=state, starts=[StoredStart("copy.t", 0, 20, parted)], closed=[row])
+    found = stored.of(BA)
+    assert [list(map(msgspec.structs.astuple, one.values())) for one in found.starts] == [
+        [("copy.t", 0, 20, parted)],
+        [("t", 0, 9, None)],
+    ]
+    chain = found.chains(lambda topic: topic.removeprefix("copy."), {}, {})[THERE]
+    assert (chain.starts, chain.parted, chain.earlier) == ((20, 9), {0: parted}, (row.closed(),))
+    if state is OperationState.FINISHED:
+        assert stored.of(AB) == Stints(), "it led to the other direction"
 
 
 def test_replayed_records_are_found_where_the_copy_has_them() -> None:
@@ -153,9 +176,9 @@ def test_a_switchover_that_has_not_ended_may_run_the_reverse_flow_already() -> N
     stored, row = Stored(), closed_row(HERE, position(5))
     stored.operation(AB, starts=[StoredStart("copy.t", 0, 20)], closed=[])
     stored.operation(BA, state=OperationState.RUNNING, starts=[StoredStart("t", 0, 30)], closed=[row])
-    found = Stints(starts=({HERE: 30}, {THERE: 20}), closed=({HERE: row}, {}))
+    found = Stints(starts=(started(HERE, 30), started(THERE, 20)), closed=({HERE: row}, {}))
     assert stored.of(AB) == found
-    assert stored.of(BA) == Stints(starts=({THERE: 20},), closed=({},), last={HERE: row}), "it asks itself"
+    assert stored.of(BA) == Stints(starts=(started(THERE, 20),), closed=({},), last={HERE: row}), "it asks itself"
     stored.operation(AB, state=OperationState.ABORTED)
     assert stored.of(AB) == found
 
