@@ -55,11 +55,12 @@ class Switched(Played):
         closed = await self.closed(back)
         epochs = dict(await epochs_before(cluster, start))
         await self.move({lane: at - 1 for lane, at in start.items()}, epochs, flow=back)
-        self.stints = Stints(starts=(start, *self.stints.starts), closed=(closed, *self.stints.closed))
+        began = {lane: StoredStart(*lane, at) for lane, at in start.items()}
+        self.stints = Stints(starts=(began, *self.stints.starts), closed=(closed, *self.stints.closed))
         self.switchovers.operation(
             flow,
             state=state,
-            starts=[StoredStart(*lane, at) for lane, at in start.items()],
+            starts=list(began.values()),
             closed=list(closed.values()),
             topics=[map_topics_of(FLOWS[flow])],
         )

@@ -12,7 +12,7 @@ from engine.flow.failback.errors import FailbackRefused
 from engine.flow.failback.world import FailbackGuard
 from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.reading import OperationCopy
-from engine.flow.operations.stints import Stints, closed_row
+from engine.flow.operations.stints import Stints, StoredStart, closed_row
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.services import maps as group_maps
 from engine.services.dr.export import ExportedPartition
@@ -53,7 +53,7 @@ async def test_groups_are_placed_by_what_switchovers_and_this_failback_have_stor
 
     monkeypatch.setattr(group_maps, "read_copy", read_copy)
     monkeypatch.setattr(QuarantineReader, "states", states)
-    stored = Stints(starts=({HERE: 9},), last={HERE: earlier})
+    stored = Stints(starts=({HERE: StoredStart(*HERE, 9)},), last={HERE: earlier})
     monkeypatch.setattr(group_maps, "stints_of", lambda _copy, _flow: stored)
     world = service.world(cast("FailbackGuard", None), NoFence())
     chains = await world.chains({HERE: row})

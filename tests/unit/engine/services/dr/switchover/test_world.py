@@ -13,7 +13,7 @@ from engine.config.settings import MirrorConfig
 from engine.core.refused.entries import RefusedState
 from engine.core.reports.drain import Ends
 from engine.flow.operations.reading import OperationCopy
-from engine.flow.operations.stints import Stints
+from engine.flow.operations.stints import Stints, StoredStart
 from engine.flow.ports.ports import Answers, EpochEnd, Leader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
@@ -141,15 +141,18 @@ async def test_what_earlier_switchovers_have_stored_is_read_once(
 
     def stints_of(_copy: OperationCopy, flow: FlowName) -> Stints:
         read.append(flow)
-        return Stints(starts=({TopicPartition("orders", 0): 10},))
+        return stored
 
+    stored = Stints(starts=({TopicPartition("orders", 0): StoredStart("orders", 0, 10)},))
     config, turned = config_of(tmp_path, FILE), config_of(tmp_path, FILE.replace("B->A", "A->B"))
     world = SwitchoverWorld(
         config, config.flows[0], ReverseConfig(config=turned, flow=turned.flows[0], is_enabled=True)
     )
     monkeypatch.setattr(world, "operations", operations)
     monkeypatch.setattr(world_module, "stints_of", stints_of)
-    assert [await world.stints() for _ in range(2)] == [Stints(starts=({TopicPartition("orders", 0): 10},))] * 2
+    assert [await world.stints() for _ in range(2)] == [
+        Stints(starts=({TopicPartition("orders", 0): StoredStart("orders", 0, 10)},))
+    ] * 2
     assert read == [FlowName("B", "A")]
 
 
