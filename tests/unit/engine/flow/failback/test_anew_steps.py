@@ -18,6 +18,7 @@ from policies.model import TopicPartition
 from tests.unit.engine.flow.failback.played import Played, failback
 from tests.unit.engine.flow.failback.test_failback_steps import (
     HERE,
+    SOME_OR_ALL,
     D,
     N,
     P,
@@ -153,12 +154,13 @@ async def to_the_end(played: Played) -> None:
             await driver.start(failback(**played.choices))
 
 
+@SOME_OR_ALL
 @pytest.mark.parametrize("choice", CHOICES)
-async def test_it_may_be_killed_between_any_two_of_its_writes(choice: FailbackChoice) -> None:
+async def test_it_may_be_killed_between_any_two_of_its_writes(choice: FailbackChoice, first: int, every: int) -> None:
     border = Border()
     async with (await parted(choice)).failing_back(border) as driver:
         await driver.start(failback(choice=choice.value, **{"make-anew": True}))
-    for at in range(border.passed):
+    for at in range(first, border.passed, every):
         played = await parted(choice)
         await killed(played, Border(at))
         await to_the_end(played)

@@ -84,9 +84,10 @@ async def driven(played: Played) -> DrOperation:
     raise AssertionError("it never ended")
 
 
+@pytest.mark.parametrize("seeds", [range(15), pytest.param(range(15, 100), marks=pytest.mark.full)])
 @pytest.mark.parametrize("late", [False, True])
-async def test_a_cluster_may_be_cut_off_at_any_request(late: bool) -> None:
-    for seed in range(50):
+async def test_a_cluster_may_be_cut_off_at_any_request(late: bool, seeds: range) -> None:
+    for seed in seeds:
         played = await failed_over(late=late)
         Cuts(played, random.Random(seed))
         operation = await driven(played)

@@ -29,6 +29,10 @@ from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
 HERE = TopicPartition("t", 0)
+SOME_OR_ALL = pytest.mark.parametrize(
+    ("first", "every"), [(1, 5), pytest.param(0, 1, marks=pytest.mark.full, id="all")]
+)
+"""At which writes a driver is killed: a play of each takes long."""
 
 
 async def failed_over(*, late: bool, leaves: bool = True, partitions: int = 1) -> Played:
@@ -72,12 +76,13 @@ async def test_every_record_is_on_both_sides_once_and_only_new_ones_are_written_
     assert [step.tries for step in operation.steps] == [1] * 10
 
 
+@SOME_OR_ALL
 @pytest.mark.parametrize("late", [False, True])
-async def test_it_may_be_killed_between_any_two_of_its_writes(late: bool) -> None:
+async def test_it_may_be_killed_between_any_two_of_its_writes(late: bool, first: int, every: int) -> None:
     border = Border()
     async with (await failed_over(late=late)).failing_back(border) as driver:
         await driver.start(failback())
-    for at in range(border.passed):
+    for at in range(first, border.passed, every):
         played = await failed_over(late=late)
         await killed(played, Border(at))
         await to_the_end(played)
