@@ -30,7 +30,8 @@ _Row = TypeVar("_Row", bound=PartitionRow)
 class StoredStart(PartitionRow, frozen=True):
     """A partition of the reverse flow, by its topic on the target, and the next offset to copy; -1: no position.
 
-    `parted`: where the order of records parts before that, if a failback has copied late what only the source had.
+    `parted`: where the order of records parts before that, if a failback has copied late what only the source had; or
+    where the map of the stint before ends, if that is before its copy.
     """
 
     next: int
