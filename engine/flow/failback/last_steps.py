@@ -9,7 +9,7 @@ from engine.flow.failback.first_steps import restored
 from engine.flow.failback.group_moves import GroupMoves
 from engine.flow.failback.rows import COMMITS, GROUPS, UNREAD, GroupCommit, LaneRow, LateRow, UnreadGroup, kept_lane
 from engine.flow.failback.step import FailbackStep
-from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps, Parted
+from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps, PartedOrder
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, TOPICS_NOTES, ClosedRow, MapTopics, StoredStart
@@ -111,7 +111,7 @@ def _starts_of(
         known = copied.get(row.source)
         if known is None or row.made or (row.is_keyed and late[row.source].echoes):
             continue
-        shared, mapped = Parted(row.target_next, row.split), Parted(known.target_next, known.source_next)
+        shared, mapped = PartedOrder(row.target_next, row.split), PartedOrder(known.target_next, known.source_next)
         if row.target in behind:
             found.append(StoredStart(*row.target, behind[row.target] + 1, shared))
         else:

@@ -10,8 +10,8 @@ stint begins right where the one before it has ended: nothing but markers lies b
 of a stint is at the begin of the next one.
 
 A failback begins a stint, too. Where it has kept what only one cluster had, both have the same records in another order
-between the stints (`Parted`). An offset in there has no answer: something before it was not read, on one cluster or the
-other. What lies before that is in order on both, so the chain goes on.
+between the stints (`PartedOrder`). An offset in there has no answer: something before it was not read, on one cluster or
+the other. What lies before that is in order on both, so the chain goes on.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class ClosedMap(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Parted(NamedTuple):
+class PartedOrder(NamedTuple):
     """Where the order of records that both clusters have parts before a stint: on its source, and on its target."""
 
     source: int
@@ -85,7 +85,7 @@ class LaneChain(msgspec.Struct, frozen=True, kw_only=True):
 
     back: TopicPartition
     starts: tuple[int, ...]
-    parted: Mapping[int, Parted] = {}
+    parted: Mapping[int, PartedOrder] = {}
     last: ClosedMap | None = None
     earlier: tuple[ClosedMap, ...] = ()
     exact_from: int = 0
@@ -331,7 +331,7 @@ class ChainedMaps:
         return self._own.size_bytes + self._closed.size_bytes
 
 
-def _parted(parted: Parted, *, is_back: bool, backwards: bool) -> tuple[int, int]:
+def _parted(parted: PartedOrder, *, is_back: bool, backwards: bool) -> tuple[int, int]:
     """Return where the order parts on our source, and on our target; `backwards`: the other way round.
 
     `is_back`: before a stint of the reverse flow, whose source is our target.

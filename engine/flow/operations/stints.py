@@ -16,7 +16,7 @@ from engine.core.offset_map.map_blocks import read_runs_text, runs_text
 from engine.core.offset_map.map_runs import MapHead, MapStart
 from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedState
-from engine.flow.groups.map_chain import ClosedMap, LaneChain, Parted
+from engine.flow.groups.map_chain import ClosedMap, LaneChain, PartedOrder
 from engine.flow.operations.reading import OperationCopy
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState
@@ -35,7 +35,7 @@ class StoredStart(PartitionRow, frozen=True):
     """
 
     next: int
-    parted: Parted | None = None
+    parted: PartedOrder | None = None
 
 
 class ClosedRow(PartitionRow, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from engine.flow.groups.map_chain import (
     EarlierStints,
     KnownStints,
     LaneChain,
-    Parted,
+    PartedOrder,
 )
 from policies.model import TopicPartition
 from tests.fakes.maps import FakeMaps
@@ -35,7 +35,7 @@ class Stint:
 
     def __init__(self, begins: int, start: MapStart, generation: int) -> None:
         self.begins, self.start, self.generation = begins, start, generation
-        self.parted: Parted | None = None
+        self.parted: PartedOrder | None = None
         self.runs: list[MapRun] = []
         self.ends = (begins, start.target)
 
@@ -60,9 +60,9 @@ class Played:
             self._play(number)
             self.stints[-1].parted = parted
 
-    def _fail_back(self, stint: Stint) -> Parted:
+    def _fail_back(self, stint: Stint) -> PartedOrder:
         """Let both sides get records alone, and each what the other has: D late among N, and N behind D."""
-        parted = Parted(len(self.source), len(self.target))
+        parted = PartedOrder(len(self.source), len(self.target))
         numbers = iter(range(self._records, self._records + 12))
         new, late = ([next(numbers) for _ in range(self._draw(st.integers(least, 3)))] for least in range(2))
         self._records += 12

@@ -8,7 +8,7 @@ import pytest
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.position import Position
 from engine.core.refused.entries import RefusedMark, RefusedState
-from engine.flow.groups.map_chain import ClosedMap, LaneChain, Parted
+from engine.flow.groups.map_chain import ClosedMap, LaneChain, PartedOrder
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import (
     CLOSED_NOTES,
@@ -143,7 +143,7 @@ def test_nothing_before_a_failback_counts_that_has_not_stored_where_the_stint_be
 @pytest.mark.parametrize("state", [OperationState.FINISHED, OperationState.RUNNING])
 def test_a_failback_begins_a_stint_where_the_order_of_records_may_have_parted(state: OperationState) -> None:
     """Its last step lets the reverse flow run before the failback has ended."""
-    stored, parted, row = Stored(), Parted(12, 14), closed_row(THERE, position(5))
+    stored, parted, row = Stored(), PartedOrder(12, 14), closed_row(THERE, position(5))
     stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
     stored.operation(AB, kind="failback", state=state, starts=[StoredStart("copy.t", 0, 20, parted)], closed=[row])
     found = stored.of(BA)
