@@ -10,8 +10,8 @@ stint begins right where the one before it has ended: nothing but markers lies b
 of a stint is at the begin of the next one.
 
 A failback begins a stint, too. Where it has kept what only one cluster had, both have the same records in another order
-between the stints (`PartedOrder`). An offset in there has no answer: something before it was not read, on one cluster or
-the other. What lies before that is in order on both, so the chain goes on.
+between the stints (`PartedOrder`). An offset in there has no answer: something before it was not read, on one cluster
+or the other. What lies before that is in order on both, so the chain goes on.
 """
 
 import asyncio
