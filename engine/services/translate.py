@@ -4,7 +4,7 @@ It runs without Ray: it reads what copiers wrote, and writes only commits. If th
 group's last checkpoints, with their times.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -124,9 +124,10 @@ class GroupTranslator(Opened):
         if state is GroupState.ABSENT and not commits:
             raise UnknownGroup(self._group, self._flow.name.source)
         places = await self._translations.places({self._group: commits})
-        skips = {lane for _, lane in await skipping(self._from, self._translations, places)}
         if apply:
             await self._commit(places[self._group])
+        # behind the commit, which asks for the ends that were read for these places
+        skips = {lane for _, lane in await skipping(self._from, self._translations, places)}
         stored = await self._ask(self._target.offsets([self._group]))
         there = await self._ask(self._target.states([self._group]))
         return Translated(
@@ -134,10 +135,7 @@ class GroupTranslator(Opened):
             group=self._group,
             source_state=state.value,
             target_state=there.value,
-            rows=tuple(
-                msgspec.structs.replace(row, skips=TopicPartition(row.topic, row.partition) in skips)
-                for row in self._rows(commits, {place.lane: place for place in places[self._group]}, stored)
-            ),
+            rows=self._rows(commits, {place.lane: place for place in places[self._group]}, stored, skips),
         )
 
     async def _look_back(self, *, apply: bool) -> Translated:
@@ -181,7 +179,11 @@ class GroupTranslator(Opened):
         return answers.found[self._group]
 
     def _rows(
-        self, commits: Offsets, places: dict[TopicPartition, TranslatedOffset], stored: Offsets
+        self,
+        commits: Offsets,
+        places: dict[TopicPartition, TranslatedOffset],
+        stored: Offsets,
+        skips: Collection[TopicPartition],
     ) -> tuple[TranslationRow, ...]:
         rows, unread = list[TranslationRow](), self._translations.without_stints
         for lane, (offset, _) in sorted(commits.items()):
@@ -192,7 +194,7 @@ class GroupTranslator(Opened):
                     topic=lane.topic, partition=lane.partition, source_offset=offset, why_not=why, mirrored=False
                 )
             else:
-                row = _row(place._replace(how=with_reason(place.how, unread)), stored)
+                row = _row(place._replace(how=with_reason(place.how, unread)), stored, skips=lane in skips)
             rows.append(row)
         return tuple(rows)
 
@@ -229,7 +231,7 @@ def checkpointed(
     return places, others
 
 
-def _row(place: TranslatedOffset, stored: Offsets) -> TranslationRow:
+def _row(place: TranslatedOffset, stored: Offsets, *, skips: bool = False) -> TranslationRow:
     found = place.offset >= 0
     return TranslationRow(
         topic=place.lane.topic,
@@ -241,4 +243,5 @@ def _row(place: TranslatedOffset, stored: Offsets) -> TranslationRow:
         why_not="" if found else place.how,
         stored=stored[place.target][0] if place.target in stored else -1,
         exact=place.exact,
+        skips=skips,
     )

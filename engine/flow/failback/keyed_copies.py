@@ -84,13 +84,14 @@ class KeyedCopies:
             if keys:
                 self._run.say(f"{row.source}: writing {len(keys)} tombstones of keys that the target has deleted")
             end = done[-1][1] if done else -1
-            for some in parts(keys, _TOMBSTONES_AT_ONCE):
+            for number, some in enumerate(parts(keys, _TOMBSTONES_AT_ONCE)):
+                if number:
+                    await self._keep_writer(row, writer)
                 self._run.assure()
                 places = await writer.append([Record(0, wall_ms(), key, None) for key in some])
                 self._run.assure()
                 await writer.commit()
                 end = places[-1][1]
-                await self._keep_writer(row, writer)
             return end
         finally:
             await writer.close()

@@ -12,8 +12,7 @@ from engine.flow.failback.step import FailbackStep
 from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps, PartedOrder
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
-from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, TOPICS_NOTES, ClosedRow, MapTopics, StoredStart
-from engine.flow.ports.options import FlowOptions
+from engine.flow.operations.stints import CLOSED_NOTES, START_NOTES, TOPICS_NOTES, ClosedRow, StoredStart
 from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.flow.surveys.log_sizes import bytes_from
 from policies.dr.lent_config import TOMBSTONES
@@ -75,7 +74,7 @@ class Close(FailbackStep):
         }
         copied = await positions_of(world.target.cluster, world.forward)
         await run.keep(START_NOTES, _starts_of(rows, late, behind, copied))
-        await run.keep(TOPICS_NOTES, [_map_topics(world.forward)])
+        await run.keep(TOPICS_NOTES, [world.map_topics])
         run.assure()
         ends = {lane: stored[lane].target_next for lane in behind}
         if failed := await world.alter_back(behind, ends):
@@ -111,20 +110,10 @@ def _starts_of(
         known = copied.get(row.source)
         if known is None or row.made or (row.is_keyed and late[row.source].echoes):
             continue
-        shared, mapped = PartedOrder(row.target_next, row.split), PartedOrder(known.target_next, known.source_next)
+        start, parted = row.target_next or -1, None
         if row.target in behind:
-            found.append(StoredStart(*row.target, behind[row.target] + 1, shared))
-        else:
-            parted = mapped if mapped.target < row.split else None
-            found.append(StoredStart(*row.target, row.target_next or -1, parted))
+            start, parted = behind[row.target] + 1, PartedOrder(row.target_next, row.split)
+        elif known.source_next < row.split:
+            parted = PartedOrder(known.target_next, known.source_next)
+        found.append(StoredStart(*row.target, start, parted))
     return found
-
-
-def _map_topics(forward: FlowOptions) -> MapTopics:
-    """Return where a flow keeps its maps."""
-    return MapTopics(
-        positions_topic=forward.positions_topic,
-        partitions=forward.positions_partitions,
-        connector=forward.position_keys.connector,
-        leaves_out=forward.faults.leaves_out,
-    )

@@ -11,7 +11,7 @@ from engine.core.offset_map.offset_map import Columns
 from engine.flow.failback.group_moves import MoveMaps
 from engine.flow.groups.map_chain import LaneChain, ReadMaps
 from engine.flow.operations.fencing import Fence
-from engine.flow.operations.stints import ClosedRow
+from engine.flow.operations.stints import ClosedRow, MapTopics
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Groups
@@ -65,6 +65,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     restores the configs that were lent to topics of the target; returns where that failed, and why. `hold_tombstones`:
     lends compacted ones of these topics a longer `delete.retention.ms`, and returns the same. `chains`: returns the
     stints before the flow's present one, given the closed maps of the reverse flow that this failback has stored.
+    `map_topics`: where the flow keeps its maps.
     """
 
     source: FailbackPorts
@@ -84,6 +85,7 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
     new_copier: Callable[[FlowOptions, Cluster, Cluster], FlowCopier]
     take_back: Callable[[], Awaitable[Mapping[str, str]]]
     hold_tombstones: Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+    map_topics: MapTopics
     chains: Callable[[Mapping[TopicPartition, ClosedRow]], Awaitable[Mapping[TopicPartition, LaneChain]]]
 
     def forward_options(self, expired: Collection[str] = ()) -> FlowOptions:

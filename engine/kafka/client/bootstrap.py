@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from engine.base.errors import BrokerRefuses, BrokerUnreachable, ConnectionLost, KafkaRefusal, OtherCluster
+from engine.base.tasks import first_cause
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -66,6 +67,7 @@ async def all_answers(addresses: Iterable[A], ask: Callable[[A], Awaitable[T]], 
     """Ask all addresses at once; return their answers, without the failures.
 
     Give up addresses that answer more than `grace_s` seconds after the first answer; None: wait for all of them.
+    Another failure than an address that does not answer is raised as it is.
     """
     found: dict[A, T] = {}
 
@@ -73,14 +75,17 @@ async def all_answers(addresses: Iterable[A], ask: Callable[[A], Awaitable[T]], 
         with suppress(BrokerUnreachable, ConnectionLost):
             found[address] = await ask(address)
 
-    async with asyncio.TaskGroup() as group:
-        waiting = {group.create_task(one(address)) for address in addresses}
-        while waiting and not found:
-            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if waiting:
-            _, waiting = await asyncio.wait(waiting, timeout=grace_s)
-        for task in waiting:
-            task.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            waiting = {group.create_task(one(address)) for address in addresses}
+            while waiting and not found:
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if waiting:
+                _, waiting = await asyncio.wait(waiting, timeout=grace_s)
+            for task in waiting:
+                task.cancel()
+    except BaseExceptionGroup as failures:
+        raise first_cause(failures) from None
     return found
 
 

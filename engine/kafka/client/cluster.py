@@ -23,7 +23,6 @@ from engine.base.errors import (
     OtherCluster,
 )
 from engine.base.parts import parts
-from engine.base.tasks import first_cause
 from engine.config.security import HandshakeOptions
 from engine.kafka.client.bootstrap import all_answers, first_answer
 from engine.kafka.client.canonical_names import canonical
@@ -219,10 +218,7 @@ class ClusterClient:
 
     async def all_say(self, nodes: Iterable[int], ask: Callable[[Connection], Awaitable[T]]) -> dict[int, T]:
         """Ask each of some brokers, and return what those say that answer. Raises what `ask` raises beside that."""
-        try:
-            return await all_answers(nodes, lambda node: self._ask_for_a_while(node, ask), grace_s=None)
-        except BaseExceptionGroup as failures:
-            raise first_cause(failures) from None
+        return await all_answers(nodes, lambda node: self._ask_for_a_while(node, ask), grace_s=None)
 
     async def _ask_for_a_while(
         self, node: int, ask: Callable[[Connection], Awaitable[T]], patience_s: float = _PATIENCE_S

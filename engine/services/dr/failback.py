@@ -38,7 +38,7 @@ from engine.services.dr.export import ExportedPartition, PartitionExporter, prep
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
-from engine.services.maps import StoredStints, last_known_of, maps_of
+from engine.services.maps import StoredStints, last_known_of, map_topics_of, maps_of
 from engine.services.runner import options_for
 from engine.services.state_service import StateService
 from engine.state.state import (
@@ -126,6 +126,7 @@ class FailbackService(PreviewService):
             new_copier=self._copier,
             take_back=self.take_back,
             hold_tombstones=self._hold_tombstones,
+            map_topics=map_topics_of(flow),
             chains=StoredStints(flow, self._source, self._target, backwards=True).chains,
         )
 

@@ -17,7 +17,7 @@ from engine.flow.failback.steps import failback_steps
 from engine.flow.failback.world import FailbackPorts, FailbackWorld
 from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.driver import OperationDriver
-from engine.flow.operations.stints import ClosedRow, Stints
+from engine.flow.operations.stints import ClosedRow, MapTopics, Stints
 from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.alteration import AlterationOptions, Alterations, alter_positions
 from engine.flow.ports.options import FlowOptions
@@ -317,6 +317,12 @@ class Played(Clusters):
             new_copier=lambda some, source, target: FlowCopier(some, source, target, lambda _topic: Earliest()),
             take_back=lambda: take_back(self.settings["B"], self.loans),
             hold_tombstones=self.hold_tombstones,
+            map_topics=MapTopics(
+                positions_topic=positions_topic("A"),
+                partitions=1,
+                connector=options(FORWARD).position_keys.connector,
+                leaves_out=False,
+            ),
             chains=self.chains,
         )
 

@@ -94,3 +94,11 @@ async def test_a_broker_that_does_not_know_what_is_asked_is_passed_over_and_told
     assert await first_answer(["older", "newer"], ask, head_start_s=60.0) == "newer"
     with pytest.raises(KafkaRefusal, match="ListGroups"):
         await first_answer(["older"], ask, head_start_s=60.0)
+
+
+async def test_what_an_address_refuses_is_raised_as_it_is() -> None:
+    async def ask(_address: str) -> str:
+        raise KafkaRefusal("ACLs", 29, "TopicAuthorizationFailed", "")
+
+    with pytest.raises(KafkaRefusal):
+        await all_answers(["a", "b"], ask, grace_s=None)
