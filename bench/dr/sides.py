@@ -73,10 +73,13 @@ def delete_groups(servers: str, groups: Sequence[str]) -> None:
 
     if not groups:
         return
-    done = AdminClient({"bootstrap.servers": servers}).delete_consumer_groups(list(groups), request_timeout=_ANSWER_S)
+    admin = AdminClient({"bootstrap.servers": servers})  # its answers never come once nobody holds it
+    done = admin.delete_consumer_groups(list(groups), request_timeout=_ANSWER_S)
     for group, one in done.items():
         try:
-            one.result()
+            one.result(2 * _ANSWER_S)
+        except TimeoutError:
+            raise BenchError("dr", f"{servers} does not say whether group {group} is deleted") from None
         except KafkaException as error:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise BenchError("dr", f"group {group} is not deleted on {servers}: {error}") from error
