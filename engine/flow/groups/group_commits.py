@@ -131,13 +131,17 @@ class GroupCommits:
         renew_s, at_s = renew_after_s(self.retention_s), now_s()
         for place in rows:
             there, mine = stored.get(place.target), ours.get(place.target)
-            source, offset = place.source_offset, place.offset
+            source, offset, exact = place.source_offset, place.offset, place.exact
             if offset < 0:
                 head = self._translations.lost(place.lane, there[0]) if there is not None else None
-                if head is None or mine is None:
+                if head is not None and mine is not None:
+                    source, offset = mine.source, head.target_next
+                    place = place._replace(offset=offset)
+                elif place.end is not None:
+                    (source, offset), exact = place.end, False
+                    place = place._replace(source_offset=source, offset=offset)
+                else:
                     continue
-                source, offset = mine.source, head.target_next
-                place = place._replace(offset=offset)
             age_s = self._unknown_age_s if mine is None or mine.at_s is None else at_s - mine.at_s
             why = wanted(
                 None if there is None else there[0],
@@ -147,7 +151,7 @@ class GroupCommits:
                 age_s=age_s,
                 renew_after_s=renew_s,
                 backwards=self._backwards,
-                exact=place.exact,
+                exact=exact,
             )
             if why.commits:
                 wishes[place.target] = place, why

@@ -336,11 +336,19 @@ class GroupSyncLoop:
         return news
 
     def _new(self, place: TranslatedOffset, known: WrittenCheckpoint | None) -> WrittenCheckpoint | None:
-        """Return the checkpoint of a partition; without a translation, only one that lowers a checkpoint too high."""
+        """Return the checkpoint of a partition.
+
+        Without a translation it is the end of the copy, if that lowers a checkpoint too high, or if the group has read
+        everything before it: a group that keeps up with its producers would else have none while they write.
+        """
         if place.offset >= 0:
             return WrittenCheckpoint(place.source_offset, place.offset, place.metadata)
         head = self._translations.lost(place.lane, known.target) if known is not None else None
-        return None if head is None else WrittenCheckpoint(head.source_next, head.target_next, place.metadata)
+        if head is not None:
+            return WrittenCheckpoint(head.source_next, head.target_next, place.metadata)
+        if place.end is None or (known is not None and known.target >= place.end.target):
+            return None
+        return WrittenCheckpoint(*place.end, place.metadata)
 
     # --- retries and report -------------------------------------------------------------------------------
 

@@ -92,8 +92,18 @@ class Near(Protocol):
         """Return a target offset at or before the true one; -1 if nothing is known."""
 
 
+class EndOfCopy(NamedTuple):
+    """Where the copy of a lane ends: the same place on both sides."""
+
+    source: int
+    target: int
+
+
 class TranslatedOffset(NamedTuple):
-    """One committed offset of a group, and its target `offset`: -1 if there is none, and `how` says why."""
+    """One committed offset of a group, and its target `offset`: -1 if there is none, and `how` says why.
+
+    `end`: for an offset that is not copied yet, the end of the copy: the group has read everything before it.
+    """
 
     lane: TopicPartition
     target: TopicPartition
@@ -101,6 +111,7 @@ class TranslatedOffset(NamedTuple):
     offset: int
     how: str
     metadata: str = ""
+    end: EndOfCopy | None = None
 
     @property
     def exact(self) -> bool:
@@ -194,7 +205,7 @@ class Translations:
         moved = {lane for lane, before in generations.items() if before not in (None, self._generation(lane))}
         for rows in found.values() if begun or moved else ():
             rows[:] = [
-                place._replace(offset=-1, how=How.STALE.value)
+                place._replace(offset=-1, how=How.STALE.value, end=None)
                 if place.lane in begun or (place.lane in moved and place.exact)
                 else place
                 for place in rows
@@ -236,7 +247,14 @@ class Translations:
         target = self._targets[lane]
         assert target is not None
         how = said(answer, lacks_stints=bool(self._maps.without_stints))
-        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, how, metadata))
+        end = self._end_of_copy(lane, target) if answer.how is How.BEYOND else None
+        return self._within(TranslatedOffset(lane, target, source_offset, answer.offset, how, metadata, end))
+
+    def _end_of_copy(self, lane: TopicPartition, target: TopicPartition) -> EndOfCopy | None:
+        """Return where the copy of a lane ends; None if it is not known, or not on the target any more."""
+        head, ends = self._maps.head(lane), self._ends.get(target)
+        known = head is not None and ends is not None and ends[0] <= head.target_next <= ends[1]
+        return EndOfCopy(head.source_next, head.target_next) if head is not None and known else None
 
     def _within(self, place: TranslatedOffset) -> TranslatedOffset:
         """Check an answer against the target's log."""

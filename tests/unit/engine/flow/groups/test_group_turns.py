@@ -102,9 +102,10 @@ async def test_an_answer_that_may_come_is_asked_for_again(monkeypatch: pytest.Mo
     for later_s in (0.25, 0.25, 0.25, 0.25):
         await told.turn(later_s)
     assert told.asked == [["g1"], ["g1"], [], ["g1"]]
+    assert told.pair.told()[3:] == [("g1", 600, 500)], "the end of the copy meanwhile, once"
     told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 300)], ends=(800, 700))
     await told.turn()
-    assert told.pair.told()[3:] == [("g1", 700, 600)]
+    assert told.pair.told()[4:] == [("g1", 700, 600)]
     assert told.pair.keeper.report.commit_latency.count == 1
 
 

@@ -57,14 +57,48 @@ async def test_what_did_not_move_is_neither_told_nor_committed_again(pair: Pair)
 
 
 async def test_offsets_without_an_answer_are_left_out(pair: Pair) -> None:
-    pair.source.put("g", {LANE: 601})
+    pair.maps.tell(LANE, [(500, 400, 100)], ends=(600, 500), begins=(500, 400), first=False)
+    pair.source.put("g", {LANE: 499})
     await pair.keeper.open()
     await pair.keeper.step()
     assert (pair.told(), pair.target.commits) == ([], [])
-    assert pair.keeper.report.without == {"beyond": 1}
+    assert pair.keeper.report.without == {"before": 1}
+
+
+async def test_a_group_that_is_ahead_of_the_copy_is_placed_at_its_end_until_it_comes(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 601})
+    await pair.keeper.open()
+    for _ in range(2):
+        await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 600, 500)], 500)
+    assert pair.keeper.report.without == {"beyond": 1}, "which is not the place it has on the source"
     pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 150)], ends=(650, 550))
+    pair.source.put("g", {LANE: 651})
     await pair.keeper.step()
-    assert (pair.told(), pair.committed()) == ([("g", 601, 501)], 501)
+    assert (pair.told()[1:], pair.committed()) == ([("g", 650, 550)], 550)
+    pair.source.put("g", {LANE: 601})
+    await pair.keeper.step()
+    assert (pair.told()[2:], pair.committed()) == ([("g", 601, 501)], 501), "it went back"
+
+
+async def test_a_group_that_is_ahead_of_the_copy_is_never_set_back_by_it(pair: Pair) -> None:
+    """It has read on the target, and its checkpoint there is of before."""
+    pair.source.put("g", {LANE: 600})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    pair.target.put("g", {COPY: 520})
+    pair.source.put("g", {LANE: 700})
+    await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 600, 500)], 520)
+    assert pair.keeper.report.ahead == 1
+
+
+async def test_an_end_of_the_copy_that_the_target_has_lost_is_no_place(pair: Pair) -> None:
+    pair.maps.tell(LANE, [(0, 0, 1001)], ends=(1101, 1001))  # the copy does not know of the loss yet
+    pair.source.put("g", {LANE: 1200})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert (pair.told(), pair.target.commits) == ([], [])
 
 
 async def test_another_keeper_goes_on_from_the_checkpoints_and_follows_what_went_back_meanwhile(pair: Pair) -> None:
