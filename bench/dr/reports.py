@@ -5,14 +5,17 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from bench.dr.kills import Victim
+from bench.dr.kills import OF_SOURCE, Victim
 from bench.dr.records import RecordId, id_of
 
 _OF_A_DEAD_BROKER: Mapping[Victim, Collection[str]] = {
     Victim.TARGET_BROKER: ("too-few-in-sync", "no-leader", "cannot-produce"),
     Victim.TARGET_CUT: ("cannot-produce",),
+    **dict.fromkeys(OF_SOURCE, ("not-drained", "group-failed", "consumer-failed")),
 }
-"""Findings of a drill that are true of a target of which a broker has just died, or which was cut off."""
+"""Findings of a drill that are true of a cluster of which a broker has just died, or which was cut off."""
+_UNKNOWN = ("is not known", "cannot be compared", "without an answer")
+"""Words of findings that say no more than that a broker of the source does not answer."""
 
 
 def unequal_in_failover(answer: Mapping[str, Any], groups: Collection[str]) -> frozenset[str]:
@@ -47,7 +50,10 @@ def hurts(answer: Mapping[str, Any], victim: Victim | None) -> tuple[list[str], 
     for one in answer.get("findings", ()):
         if one["hurts"]:
             text = f"the drill found {one['name']} of {one['subject']}: {one['why']}"
-            (notes if one["name"] in explained else faults).append(text)
+            is_explained = one["name"] in explained and (
+                victim not in OF_SOURCE or any(words in one["why"] for words in _UNKNOWN)
+            )
+            (notes if is_explained else faults).append(text)
     return notes, faults
 
 

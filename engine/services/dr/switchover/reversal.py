@@ -207,12 +207,22 @@ class ReverseStep:
         """See Step. Raises FenceFailed, MirrorError if the mirror does not do it."""
         lifted = await self._lift(run)
         run.assure()
-        await self._control.stop()
+        if self._world.keeps_names:  # both directions at once would be a loop
+            await self._control.stop()
+            how = await self._start(run)
+        else:  # a mirror ends with its last flow, and then it could not start this one
+            how = await self._start(run)
+            await self._control.stop()
+        return {"lifted_bindings": lifted, "reverse_runs": not how, "reverse_start": how}
+
+    async def _start(self, run: StepRun) -> str:
+        """Start the reverse flow; return what the operator must do for that, empty if it runs."""
         await self._allow()
         await self._forget_moves(run)
         run.assure()
         how = await self._control.start_reverse()
-        return {"lifted_bindings": lifted, "reverse_runs": not how, "reverse_start": how}
+        run.assure()
+        return how
 
     async def _lift(self, run: StepRun) -> int:
         """Take away the fences that earlier operations of the reverse flow have left on the target."""

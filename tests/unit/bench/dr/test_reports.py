@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bench.dr.kills import Victim
+from bench.dr.kills import OF_SOURCE, Victim
 from bench.dr.records import RecordId, value_of
 from bench.dr.reports import (
     exported,
@@ -52,6 +52,24 @@ def test_only_a_dead_broker_of_the_target_explains_too_few_replicas(victim: Vict
     harmless = {**found, "hurts": False}
     notes, faults = hurts({"findings": [found, harmless]}, victim)
     assert (len(notes), len(faults)) == ((1, 0) if is_explained else (0, 1))
+
+
+@pytest.mark.parametrize("victim", [*Victim, None])
+@pytest.mark.parametrize(
+    ("why", "is_unknown"),
+    [
+        ("the end of the source partition is not known: broker 1 ...", True),
+        ("its records cannot be compared: broker 1 ...", True),
+        ("broker 1 closes it without an answer", True),
+        ("3 records are not copied", False),
+    ],
+)
+def test_what_a_dead_broker_of_the_source_does_not_tell_is_no_fault_of_the_drill(
+    victim: Victim | None, why: str, is_unknown: bool
+) -> None:
+    found = {"hurts": True, "name": "not-drained", "subject": "t-0", "why": why}
+    notes, faults = hurts({"findings": [found]}, victim)
+    assert (len(notes), len(faults)) == ((1, 0) if victim in OF_SOURCE and is_unknown else (0, 1))
 
 
 def test_no_kill_explains_a_wrong_record() -> None:

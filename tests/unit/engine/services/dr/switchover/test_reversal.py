@@ -65,8 +65,9 @@ class Swapped:
         yield SimpleNamespace(load=lambda: {DESIRED: self.wanted}, put=put)
 
 
-def world(settings: FakeSettings) -> SwitchoverWorld:
+def world(settings: FakeSettings, *, keeps_names: bool = True) -> SwitchoverWorld:
     found = SimpleNamespace(
+        keeps_names=keeps_names,
         config=SimpleNamespace(fence_command=""),
         flow=SimpleNamespace(name=FlowName("A", "B")),
         reverse=SimpleNamespace(config=None, flow=None),
@@ -101,20 +102,23 @@ STOPPED = DesiredState(state="stopped", stop="failover", paused_topics=("t",))
 MOVED = DesiredState(state="running", paused_topics=("t", "u"), moved_topics=("t",))
 
 
+@pytest.mark.parametrize("keeps_names", [True, False], ids=["keeps names", "renames"])
 @pytest.mark.parametrize(
-    ("swapped", "does"),
+    ("wanted", "is_held", "starts"),
     [
-        (Swapped(STOPPED), ["stopped", "allowed", "reversed"]),
-        (Swapped(msgspec.structs.replace(MOVED, state="stopped", stop="failover")), ["stopped", "allowed", "reversed"]),
-        (Swapped(MOVED), ["stopped", "allowed", "reversed"]),
-        (Swapped(DesiredState(state="paused")), ["stopped", "reversed"]),
-        (Swapped(None), ["stopped", "reversed"]),
-        (Swapped(STOPPED, is_held=True), ["stopped", "reversed"]),
+        (STOPPED, False, ["allowed", "reversed"]),
+        (msgspec.structs.replace(MOVED, state="stopped", stop="failover"), False, ["allowed", "reversed"]),
+        (MOVED, False, ["allowed", "reversed"]),
+        (DesiredState(state="paused"), False, ["reversed"]),
+        (None, False, ["reversed"]),
+        (STOPPED, True, ["reversed"]),
     ],
 )
 async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
-    monkeypatch: pytest.MonkeyPatch, swapped: Swapped, does: list[str]
+    monkeypatch: pytest.MonkeyPatch, wanted: DesiredState | None, is_held: bool, starts: list[str], keeps_names: bool
 ) -> None:
+    swapped = Swapped(wanted, is_held=is_held)
+    does = ["stopped", *starts] if keeps_names else [*starts, "stopped"]
     monkeypatch.setattr(reversal, "held", swapped.held)
     clusters, settings = Clusters(), FakeSettings("B")
     settings.bindings = {OURS, THEIRS}
@@ -126,7 +130,7 @@ async def test_an_earlier_fence_is_lifted_once_and_the_roles_are_swapped(
         other = await store.save(begun(other, "fence", 1), {FENCE_NOTES: [FenceRow(THEIRS)]})
         await store.save(finished(done(other, "fence", 2, {}), 9))
         run = StepRun(store, await store.claim(new("3", began_ms=3), "ann"), lambda _text: None)
-        there = world(settings)
+        there = world(settings, keeps_names=keeps_names)
         step = ReverseStep(there, store, cast("FlowControl", swapped), HOLDER)
         facts = await step.do(run)
         assert await there.reverse_moves.read() == Moves(), "what had moved to the source of this switchover leaves it"
