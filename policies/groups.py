@@ -12,7 +12,8 @@ The commit for one partition of one group (`wanted`; `barred` decides whether th
     higher           | exact                      | equals the stored one      | commit (CORRECTED)
     higher           | any                        | any other, asked to        | commit (ASKED)
     higher           | any                        | any other                  | leave (TARGET_AHEAD)
-    any              | none                       | any                        | leave (`wanted` is not called)
+    any              | none, or the copy has not  | any                        | leave (`wanted` is not called), or the
+                     | come so far                |                            | end of the copy (`takes_end`)
 
 Raymirror never commits for a target group with members; the broker also refuses such a commit.
 """
@@ -148,6 +149,16 @@ def wanted(
         if exact:  # the same record has a lower offset now
             return Why.CORRECTED
     return Why.ASKED if backwards else Why.TARGET_AHEAD
+
+
+def takes_end(known: int | None, end: int, *, is_round: bool) -> bool:
+    """Whether a group that is ahead of the copy is placed where the copy ends: before source offset `end`.
+
+    `known`: the source offset of its last place; None if it has none. A copy that ends before that has begun again
+    further back, so the target may have records before its end that the group has not read. Between two rounds only a
+    group without a place gets one: while producers write, these ends move all the time.
+    """
+    return known is None or (is_round and known <= end)
 
 
 def barred(state: GroupState) -> Why | None:

@@ -93,7 +93,7 @@ class GroupTranslator(Opened):
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
         self._translations = translations_of(flow, source, target)
         self._commits = GroupCommits(
-            flow.name, self._target, self._translations, rules=CommitRules(backwards=backwards)
+            flow.name, self._target, self._translations, rules=CommitRules(backwards=backwards, ends=False)
         )
         self._from, self._cluster = source, target
         self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)

@@ -15,9 +15,10 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.base.parts import parts
 from engine.core.events.events import AnyEvent, GroupWentBack
-from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.core.offset_map.offset_map import How
+from engine.flow.groups.translations import EndOfCopy, TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets, Stored
-from policies.groups import BACKWARDS, OwnCommit, Why, WrittenCheckpoint, barred, renew_after_s, wanted
+from policies.groups import BACKWARDS, OwnCommit, Why, WrittenCheckpoint, barred, renew_after_s, takes_end, wanted
 from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 200
@@ -30,10 +31,14 @@ Wish = tuple[TranslatedOffset, Why]
 
 
 class CommitRules(msgspec.Struct, frozen=True):
-    """`backwards`: commit even if the group is further on the target. `renews`: repeat equal commits of unknown age."""
+    """`backwards`: commit even if the group is further on the target. `renews`: repeat equal commits of unknown age.
+
+    `ends`: place groups that are ahead of the copy at its end.
+    """
 
     backwards: bool = False
     renews: bool = True
+    ends: bool = True
 
 
 class GroupCommits:
@@ -54,7 +59,7 @@ class GroupCommits:
         self._may_write = may_write
         self._say = say
         rules = rules or CommitRules()
-        self._backwards = rules.backwards
+        self._backwards, self._ends = rules.backwards, rules.ends
         self._unknown_age_s = None if rules.renews else 0.0
         self._ours: dict[str, dict[TopicPartition, OwnCommit]] = {}
         self.retention_s: float | None = None
@@ -83,8 +88,13 @@ class GroupCommits:
         self.active.discard(group)
         self.ahead.pop(group, None)
 
-    async def commit(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> dict[str, str]:
-        """Commit what some groups need; return the groups that failed, and why. Raises what `Groups` raises."""
+    async def commit(
+        self, places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool = True
+    ) -> dict[str, str]:
+        """Commit what some groups need; return the groups that failed, and why. Raises what `Groups` raises.
+
+        `is_round`: whether groups that are ahead of the copy follow its end; else only those without a commit do.
+        """
         stored = await self._target.offsets([group for group, rows in places.items() if rows])
         failed, self.away = dict(stored.failed), dict(stored.away)
         self.active.difference_update(places)
@@ -92,16 +102,16 @@ class GroupCommits:
         for number, (group, there) in enumerate(stored.found.items()):
             if number % _BREATH == 0:
                 await pause(0.0)
-            if self._wishes(group, places[group], there):
+            if self._wishes(group, places[group], there, is_round=is_round):
                 due.append(group)
         for part in parts(due, _AT_ONCE):
             if not self._may_write():
                 break
-            failed |= await self._commit_some(part, places)
+            failed |= await self._commit_some(part, places, is_round=is_round)
         return failed
 
     async def _commit_some(
-        self, groups: Sequence[str], places: Mapping[str, Sequence[TranslatedOffset]]
+        self, groups: Sequence[str], places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool
     ) -> dict[str, str]:
         states = await self._target.states(groups)
         free = [group for group, state in states.found.items() if barred(state) is None]
@@ -119,11 +129,13 @@ class GroupCommits:
 
         async with asyncio.TaskGroup() as tasks:
             for group, there in stored.found.items():
-                if wishes := self._wishes(group, places[group], there):
+                if wishes := self._wishes(group, places[group], there, is_round=is_round):
                     tasks.create_task(one(group, wishes))
         return failed
 
-    def _wishes(self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets) -> dict[TopicPartition, Wish]:
+    def _wishes(
+        self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets, *, is_round: bool
+    ) -> dict[TopicPartition, Wish]:
         """Return what to commit for a group, by target partition; count the partitions that are ahead on the target."""
         ahead = 0
         wishes: dict[TopicPartition, Wish] = {}
@@ -137,9 +149,9 @@ class GroupCommits:
                 if head is not None and mine is not None:
                     source, offset = mine.source, head.target_next
                     place = place._replace(offset=offset)
-                elif place.end is not None:
+                elif place.end is not None and self._takes_end(place.end, there, mine, is_round=is_round):
                     (source, offset), exact = place.end, False
-                    place = place._replace(source_offset=source, offset=offset)
+                    place = place._replace(source_offset=source, offset=offset, metadata="")  # it is of another offset
                 else:
                     continue
             age_s = self._unknown_age_s if mine is None or mine.at_s is None else at_s - mine.at_s
@@ -155,13 +167,19 @@ class GroupCommits:
             )
             if why.commits:
                 wishes[place.target] = place, why
-            elif why is Why.TARGET_AHEAD:
+            elif why is Why.TARGET_AHEAD and place.how != How.BEYOND.value:
                 ahead += 1
         if ahead:
             self.ahead[group] = ahead
         else:
             self.ahead.pop(group, None)
         return wishes
+
+    def _takes_end(self, end: EndOfCopy, stored: Stored | None, mine: OwnCommit | None, *, is_round: bool) -> bool:
+        """Whether a partition is committed at the end of the copy; what somebody else has committed there stays."""
+        if not self._ends or (mine is None and stored is not None):
+            return False
+        return takes_end(None if mine is None else mine.source, end.source, is_round=is_round)
 
     async def _commit_one(self, group: str, wishes: Mapping[TopicPartition, Wish]) -> str:
         """Commit for one group; return why it failed, or an empty string."""

@@ -34,7 +34,8 @@ _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 class GroupPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One partition of a group; an offset is -1 if there is none; `why` says why it is not equal.
 
-    `as_of_ms`: when its checkpoint was written (Unix ms), if the row is judged by it; -1 if the source was asked.
+    `as_of_ms`: when its checkpoint was written (Unix ms), if the row is judged by it; -1 if the source was asked. The
+    source offset is the checkpoint's then: that of the group, or the end of the copy if the group was further.
     """
 
     group: str

@@ -29,7 +29,7 @@ from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog, News
 from engine.flow.topic_logs.commit_reader import Hints
-from policies.groups import GroupSelection, WrittenCheckpoint, must_write, sync_every_s
+from policies.groups import GroupSelection, WrittenCheckpoint, must_write, sync_every_s, takes_end
 from policies.model import FlowName, TopicPartition
 from policies.patterns import literal
 
@@ -228,7 +228,7 @@ class GroupSyncLoop:
         commit = self._reads or started_s - self._committed_at_s >= self._commits_every_s * 0.9
         if commit:
             self._committed_at_s = started_s
-        await self._mirror(list(self._groups), hints, started_s, at_ms, commit=commit)
+        await self._mirror(list(self._groups), hints, started_s, at_ms, is_round=True, commit=commit)
         self._swept_at_s, self._all_retries = started_s, False
 
     async def _some(self, hints: Hints) -> None:
@@ -242,9 +242,12 @@ class GroupSyncLoop:
         due = hints.seen.keys() | self._retries.due(started_s)
         for gone in () if self._strangers else due - self._groups.keys():
             self._retries.settle(gone)
-        await self._mirror(sorted((due & self._groups.keys()) | new), hints, started_s, at_ms, commit=True)
+        groups = sorted((due & self._groups.keys()) | new)
+        await self._mirror(groups, hints, started_s, at_ms, is_round=False, commit=True)
 
-    async def _mirror(self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, commit: bool) -> None:
+    async def _mirror(
+        self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, is_round: bool, commit: bool
+    ) -> None:
         if not (self._groups or self._log.trouble):
             self._no_groups(at_ms, started_s)
             return
@@ -256,11 +259,11 @@ class GroupSyncLoop:
         self._notes.unread(self._translations.without_stints, places)
         self._notes.away.listed(self.options.flow.target, self._translations.away)
         if self.options.checkpoints and self.may_write():
-            written = await self._log.write(await self._news(places), at_ms)
+            written = await self._log.write(await self._news(places, is_round=is_round), at_ms)
             self._notes.written += written
             self._notes.latency.add((now_s() - started_s) * 1000, written)
         if self.options.commits and commit:
-            failed |= await self._commits.commit(places)
+            failed |= await self._commits.commit(places, is_round=is_round)
             away |= {group: (self.options.flow.target, node) for group, node in self._commits.away.items()}
         self._notes.looked(groups, places, failed, away)
         self._note_owed(groups, answers.found, hints)
@@ -318,7 +321,7 @@ class GroupSyncLoop:
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
-    async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> list[News]:
+    async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool) -> list[News]:
         """Return the checkpoints that are not written yet."""
         news: list[News] = []
         nothing: dict[TopicPartition, WrittenCheckpoint] = {}
@@ -330,12 +333,14 @@ class GroupSyncLoop:
                 known = written.get(place.target)
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
                     continue  # nearly all checkpoints
-                new = self._new(place, known)
+                new = self._new(place, known, is_round=is_round)
                 if new is not None and must_write(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
-    def _new(self, place: TranslatedOffset, known: WrittenCheckpoint | None) -> WrittenCheckpoint | None:
+    def _new(
+        self, place: TranslatedOffset, known: WrittenCheckpoint | None, *, is_round: bool
+    ) -> WrittenCheckpoint | None:
         """Return the checkpoint of a partition.
 
         Without a translation it is the end of the copy, if that lowers a checkpoint too high, or if the group has read
@@ -348,7 +353,8 @@ class GroupSyncLoop:
             return WrittenCheckpoint(head.source_next, head.target_next, place.metadata)
         if place.end is None or (known is not None and known.target >= place.end.target):
             return None
-        return WrittenCheckpoint(*place.end, place.metadata)
+        wanted = takes_end(None if known is None else known.source, place.end.source, is_round=is_round)
+        return WrittenCheckpoint(*place.end) if wanted else None  # the group's metadata is of another offset
 
     # --- retries and report -------------------------------------------------------------------------------
 

@@ -196,3 +196,15 @@ async def test_what_is_equal_and_of_unknown_age_is_renewed_by_who_renews(pair: P
     places = await pair.keeper._translations.places(pair.source.stored)
     assert await commits.commit(places) == {}
     assert sorted(group for group, _ in pair.target.commits) == (["g", "h"] if renews else ["h"])
+
+
+@pytest.mark.parametrize(("ends", "stored", "committed"), [(True, None, 500), (False, None, None), (True, 450, 450)])
+async def test_the_end_of_the_copy_is_committed_only_where_nobody_else_has_committed(
+    pair: Pair, ends: bool, stored: int | None, committed: int | None
+) -> None:
+    pair.source.put("g", {LANE: 700})
+    if stored is not None:
+        pair.target.put("g", {COPY: stored})
+    commits = GroupCommits(FLOW, pair.target, pair.keeper._translations, rules=CommitRules(backwards=True, ends=ends))
+    assert await commits.commit(await pair.keeper._translations.places(pair.source.stored)) == {}
+    assert pair.committed() == committed

@@ -102,11 +102,26 @@ async def test_an_answer_that_may_come_is_asked_for_again(monkeypatch: pytest.Mo
     for later_s in (0.25, 0.25, 0.25, 0.25):
         await told.turn(later_s)
     assert told.asked == [["g1"], ["g1"], [], ["g1"]]
-    assert told.pair.told()[3:] == [("g1", 600, 500)], "the end of the copy meanwhile, once"
     told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 300)], ends=(800, 700))
     await told.turn()
-    assert told.pair.told()[4:] == [("g1", 700, 600)]
+    assert told.pair.told()[3:] == [("g1", 700, 600)]
     assert told.pair.keeper.report.commit_latency.count == 1
+
+
+async def test_between_rounds_only_a_group_without_a_place_is_placed_at_the_end_of_the_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = await Told.make(monkeypatch, checkpoints_s=5.0, commits_s=5.0, sweep_s=60.0, refresh_s=1.0)
+    told.commit("g1", 700)
+    told.commit("new", 700)
+    await told.turn(1.0)
+    told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 150)], ends=(650, 550))
+    for _ in range(4):
+        await told.turn(1.0)
+    assert told.pair.told()[3:] == [("new", 600, 500)]
+    await told.turn(60.0)
+    assert sorted(told.pair.told()[4:]) == [("g1", 650, 550), ("new", 650, 550)]
+    assert (told.pair.committed("g1"), told.pair.committed("new")) == (550, 550)
 
 
 async def test_members_that_leave_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,41 @@ async def test_a_group_that_is_ahead_of_the_copy_is_never_set_back_by_it(pair: P
     pair.source.put("g", {LANE: 700})
     await pair.keeper.step()
     assert (pair.told(), pair.committed()) == ([("g", 600, 500)], 520)
-    assert pair.keeper.report.ahead == 1
+    assert pair.keeper.report.ahead == 0, "on the source it may be further"
+    pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 110)], ends=(610, 510))
+    await pair.keeper.step()
+    assert (pair.told()[1:], pair.committed()) == ([("g", 610, 510)], 520)
+
+
+async def test_the_metadata_of_an_offset_is_not_put_at_another_one(pair: Pair) -> None:
+    """Some clients keep there which of the next records they have processed."""
+    pair.source.stored["g"] = {LANE: (601, "of 601")}
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.checkpoints() == [Checkpoint("g", "A.t", 0, 600, 500, "")]
+    assert pair.target.stored["g"] == {COPY: (500, "")}
+    pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 150)], ends=(650, 550))
+    await pair.keeper.step()
+    assert pair.checkpoints()[1:] == [Checkpoint("g", "A.t", 0, 601, 501, "of 601")]
+    assert pair.target.stored["g"] == {COPY: (501, "of 601")}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_copy_that_began_again_further_back_takes_no_group_along(pair: Pair, restarts: bool) -> None:
+    """What the group has not read lies before the end of the copy, and comes once more behind it."""
+    pair.source.put("g", {LANE: 550})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    if restarts:
+        pair.restart()
+        await pair.keeper.open()
+    pair.maps.tell(LANE, [(0, 600, 300)], ends=(300, 900), begins=(0, 600), first=False, generation=2)
+    await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 550, 450)], 450)
+    pair.maps.tell(LANE, [(0, 600, 400)], ends=(400, 1000), begins=(0, 600), first=False, generation=2)
+    pair.source.put("g", {LANE: 350})
+    await pair.keeper.step()
+    assert (pair.told()[1:], pair.committed()) == ([("g", 350, 950)], 950)
 
 
 async def test_an_end_of_the_copy_that_the_target_has_lost_is_no_place(pair: Pair) -> None:
