@@ -14,7 +14,9 @@ import msgspec
 
 from bench.admin import create_topic, delete_topics
 from bench.dataset import Backlog
+from bench.dr.sides import commit
 from bench.errors import BenchError
+from bench.latency.drills import Drills
 from bench.latency.ends import CONSUME, PRODUCE, read_line, running_end, send_first_records, wait_copied
 from bench.latency.judge import BROKER, Figures, faults, rows, summary
 from bench.latency.stalls import read_counts, stalls
@@ -33,7 +35,8 @@ _RATES = (2_000, 10_000)
 _WARM_UP_S, _QUICK_WARM_UP_S = 15.0, 5.0
 _MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
 _REPEATS, _QUICK_REPEATS = 3, 1
-_OURS = "raymirror"
+_OURS, _DRILLED = "raymirror", "raymirror-drilled"
+_GROUP = "latency-drilled"
 
 
 def _launch_mm2_without_linger(job: Job) -> Launch:
@@ -46,11 +49,13 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
     "mm2-linger-0": _launch_mm2_without_linger,
 }
 SYSTEMS = (BROKER, _OURS, *LAUNCHES)
+CHOICES = (*SYSTEMS, _DRILLED)
+"""`raymirror-drilled`: drills of the mirror run one after the other while it is measured."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(SYSTEMS)}")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(CHOICES)}")
     parser.add_argument("--rates", default=",".join(map(str, _RATES)), help="records a second, comma-separated")
     parser.add_argument("--seconds", type=float, help=f"measured seconds (default {_MEASURED_S:.0f}, quick 10)")
     parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
@@ -59,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a run lacks figures. Raises BenchError, ClusterError."""
-    systems = chosen("latency", "system", args.systems, SYSTEMS)
+    systems = chosen("latency", "system", args.systems, CHOICES)
     rates = [int(word) for word in args.rates.split(",")]
     seconds = args.seconds or (_QUICK_MEASURED_S if args.quick else _MEASURED_S)
     warm_up_s = _QUICK_WARM_UP_S if args.quick else _WARM_UP_S
@@ -130,6 +135,9 @@ class Latency:
             with self._running(system, job) as subject:
                 for topic in topics.values():
                     asyncio.run(send_first_records(self._source, topic, self._partitions))
+                if subject.drills is not None:
+                    ends = {(topic, number): 0 for topic in topics.values() for number in range(self._partitions)}
+                    commit(self._source, _GROUP, ends)
                 for rate, topic in topics.items():
                     found[rate] = self._run(subject, rate, topic)
         finally:
@@ -142,10 +150,14 @@ class Latency:
         if system == BROKER:
             yield Subject(system)
             return
-        port = pick_ports(1)[0] if system == _OURS else 0
+        port = pick_ports(1)[0] if system in (_OURS, _DRILLED) else 0
         launch = raymirror.launch(job, {"raymirror.metrics.port": str(port)}) if port else LAUNCHES[system](job)
         with running(launch, job) as (_, tree):
-            yield Subject(system, f"{job.alias}.", tree, port)
+            drills = None
+            if system == _DRILLED:
+                flow = f"{job.alias}->target"
+                drills = partial(Drills, flow, Path(launch.command[-1]), launch.environment)
+            yield Subject(system, f"{job.alias}.", tree, port, drills)
 
     def _run(self, subject: "Subject", rate: int, topic: str) -> Figures:
         system, prefix = subject.name, subject.prefix
@@ -182,10 +194,22 @@ class Subject(msgspec.Struct, frozen=True):
     prefix: str = ""
     tree: ProcessTree | None = None
     port: int = 0
+    drills: Callable[[], Drills] | None = None
 
     def watch(self, from_s: float, to_s: float) -> dict[str, float]:
-        """Sleep until `to_s`; return what was seen since `from_s`: CPU in percent of a core, stalls of event loops."""
+        """Sleep until `to_s`; return what was seen since `from_s`: CPU in percent of a core, stalls of event loops.
+
+        Raises BenchError if a drill fails.
+        """
         _sleep_until(from_s)
+        if self.drills is None:
+            return self._seen(to_s)
+        with self.drills() as drills:
+            found = self._seen(to_s)
+        drills.require_done()
+        return {**found, "drills": drills.count}
+
+    def _seen(self, to_s: float) -> dict[str, float]:
         tree = self.tree
         if tree is None:
             _sleep_until(to_s)
