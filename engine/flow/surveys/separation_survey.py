@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from engine.base.clock import wall_ms
+from engine.base.clock import now_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.base.tasks import run_all
 from engine.core.offset_map.map_runs import MapHead
@@ -33,6 +33,9 @@ MOST_BYTES = 16 * 1024 * 1024
 _MARKER_BYTES = 256 * 1024
 """Bytes that are read of what is shared, to see whether it is nothing but markers."""
 _AT_ONCE = 8
+_LOOKS, _AGAIN_S = 3, 1.0
+"""How often leaders are asked, and seconds in between: partitions change their leaders when a cluster has just come
+back, and the question goes to the leader of before."""
 NOT_COPIED = "raymirror has not copied it yet"
 BY_MM2 = "MM2 copied it, so where the copy ends on the target is not stored"
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
@@ -96,6 +99,15 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 
     def topic_id(self, partition: TopicPartition) -> str:
         return self.led[partition].topic_id if partition in self.led else ""
+
+    def completed(self, later: "_Side") -> "_Side":
+        """Return both; where both have an answer, the later one counts."""
+        return _Side(
+            led={**self.led, **later.led},
+            starts={**self.starts, **later.starts},
+            stable={**self.stable, **later.stable},
+            ends={**self.ends, **later.ends},
+        )
 
 
 class SeparationSurvey:
@@ -307,6 +319,25 @@ def _why_unknown(blank: Separation, known: KnownLane | None) -> str:
 
 async def _side(cluster: Cluster, partitions: Sequence[TopicPartition]) -> _Side:
     """Ask leaders for starts and ends; partitions whose leader does not answer are left out.
+
+    If all that answer do so at once, the others are asked again: a broker that is away takes longer than that.
+    """
+    found = _Side(led={}, starts={}, stable={}, ends={})
+    for look in range(_LOOKS):
+        missing = [one for one in partitions if not found.bounds(one).is_known]
+        if not missing:
+            break
+        if look:
+            await pause(_AGAIN_S)
+        began_s = now_s()
+        found = found.completed(await _asked(cluster, missing))
+        if now_s() - began_s > _AGAIN_S:
+            break
+    return found
+
+
+async def _asked(cluster: Cluster, partitions: Sequence[TopicPartition]) -> _Side:
+    """Ask leaders once.
 
     The last stable offset is asked for last: a transaction that has ended by then is not open, and one that has begun
     since lies behind the end.

@@ -1,9 +1,11 @@
 """Both sides of a flow surveyed, from what a copier left on clusters in memory."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
-from engine.base.errors import ConnectionLost
+from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
 from engine.core.refused.entries import entry_of
@@ -293,6 +295,23 @@ async def test_a_partition_that_cannot_be_read_hides_no_other() -> None:
     known[TopicPartition("t", 3)] = msgspec.structs.replace(known[HERE], lane=TopicPartition("t", 3))
     (one,) = await surveyed(stage, lane_name(3), known=known)
     assert one.separation.unknown == "the leader of A.t-3 on the target does not report its log"
+
+
+@pytest.mark.parametrize(("times", "is_known"), [(2, True), (3, False)])
+async def test_a_leader_that_has_just_moved_is_asked_again(times: int, is_known: bool) -> None:
+    stage = await copied(2)
+    known, asked = await positions(stage), list[TopicPartition]()
+
+    def fail(what: str, partitions: Sequence[TopicPartition]) -> None:
+        if what == "stable ends" and TopicPartition("A.t", 1) in partitions and len(asked) < times:
+            if len(partitions) == 1:
+                asked.extend(partitions)
+            raise KafkaRefusal("ListOffsets", 6, "NotLeaderOrFollower", "")
+
+    stage.b.fail = fail
+    found = await surveyed(stage, *map(lane_name, range(2)), known=known)
+    assert [not one.separation.unknown for one in found] == [True, is_known]
+    assert len(asked) == times
 
 
 async def test_what_is_not_known_of_a_topic_is_not_known_of_its_partitions() -> None:
