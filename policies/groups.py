@@ -151,14 +151,14 @@ def wanted(
     return Why.ASKED if backwards else Why.TARGET_AHEAD
 
 
-def takes_end(known: int | None, end: int, *, is_round: bool) -> bool:
+def takes_end(known: int | None, end: int, *, follows: bool) -> bool:
     """Whether a group that is ahead of the copy is placed where the copy ends: before source offset `end`.
 
     `known`: the source offset of its last place; None if it has none. A copy that ends before that has begun again
-    further back, so the target may have records before its end that the group has not read. Between two rounds only a
-    group without a place gets one: while producers write, these ends move all the time.
+    further back, so the target may have records before its end that the group has not read. `follows`: whether groups
+    that have a place follow the end; not at each look, because it moves all the time while producers write.
     """
-    return known is None or (is_round and known <= end)
+    return known is None or (follows and known <= end)
 
 
 def barred(state: GroupState) -> Why | None:

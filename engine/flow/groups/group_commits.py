@@ -88,12 +88,10 @@ class GroupCommits:
         self.active.discard(group)
         self.ahead.pop(group, None)
 
-    async def commit(
-        self, places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool = True
-    ) -> dict[str, str]:
+    async def commit(self, places: Mapping[str, Sequence[TranslatedOffset]], *, follows: bool = True) -> dict[str, str]:
         """Commit what some groups need; return the groups that failed, and why. Raises what `Groups` raises.
 
-        `is_round`: whether groups that are ahead of the copy follow its end; else only those without a commit do.
+        `follows`: whether groups that are ahead of the copy follow its end; else only those without a commit do.
         """
         stored = await self._target.offsets([group for group, rows in places.items() if rows])
         failed, self.away = dict(stored.failed), dict(stored.away)
@@ -102,16 +100,16 @@ class GroupCommits:
         for number, (group, there) in enumerate(stored.found.items()):
             if number % _BREATH == 0:
                 await pause(0.0)
-            if self._wishes(group, places[group], there, is_round=is_round):
+            if self._wishes(group, places[group], there, follows=follows):
                 due.append(group)
         for part in parts(due, _AT_ONCE):
             if not self._may_write():
                 break
-            failed |= await self._commit_some(part, places, is_round=is_round)
+            failed |= await self._commit_some(part, places, follows=follows)
         return failed
 
     async def _commit_some(
-        self, groups: Sequence[str], places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool
+        self, groups: Sequence[str], places: Mapping[str, Sequence[TranslatedOffset]], *, follows: bool
     ) -> dict[str, str]:
         states = await self._target.states(groups)
         free = [group for group, state in states.found.items() if barred(state) is None]
@@ -129,12 +127,12 @@ class GroupCommits:
 
         async with asyncio.TaskGroup() as tasks:
             for group, there in stored.found.items():
-                if wishes := self._wishes(group, places[group], there, is_round=is_round):
+                if wishes := self._wishes(group, places[group], there, follows=follows):
                     tasks.create_task(one(group, wishes))
         return failed
 
     def _wishes(
-        self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets, *, is_round: bool
+        self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets, *, follows: bool
     ) -> dict[TopicPartition, Wish]:
         """Return what to commit for a group, by target partition; count the partitions that are ahead on the target."""
         ahead = 0
@@ -149,7 +147,7 @@ class GroupCommits:
                 if head is not None and mine is not None:
                     source, offset = mine.source, head.target_next
                     place = place._replace(offset=offset)
-                elif place.end is not None and self._takes_end(place.end, there, mine, is_round=is_round):
+                elif place.end is not None and self._takes_end(place.end, there, mine, follows=follows):
                     (source, offset), exact = place.end, False
                     place = place._replace(source_offset=source, offset=offset, metadata="")  # it is of another offset
                 else:
@@ -175,11 +173,11 @@ class GroupCommits:
             self.ahead.pop(group, None)
         return wishes
 
-    def _takes_end(self, end: EndOfCopy, stored: Stored | None, mine: OwnCommit | None, *, is_round: bool) -> bool:
+    def _takes_end(self, end: EndOfCopy, stored: Stored | None, mine: OwnCommit | None, *, follows: bool) -> bool:
         """Whether a partition is committed at the end of the copy; what somebody else has committed there stays."""
         if not self._ends or (mine is None and stored is not None):
             return False
-        return takes_end(None if mine is None else mine.source, end.source, is_round=is_round)
+        return takes_end(None if mine is None else mine.source, end.source, follows=follows)
 
     async def _commit_one(self, group: str, wishes: Mapping[TopicPartition, Wish]) -> str:
         """Commit for one group; return why it failed, or an empty string."""

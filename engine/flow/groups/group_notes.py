@@ -46,6 +46,8 @@ class GroupNotes:
         self._clamped: dict[str, int] = {}
         self._how: dict[str, Counter[tuple[bool, str]]] = {}
         self._total: Counter[tuple[bool, str]] = Counter()
+        self.ahead: set[str] = set()
+        """Groups with an offset that the copy has not reached."""
         self._read_at_s: float | None = None
         self._failures = 0
         self.failed: dict[str, str] = {}
@@ -127,9 +129,12 @@ class GroupNotes:
     def _count(self, group: str, rows: Sequence[TranslatedOffset]) -> None:
         """Count how the offsets of a group were found; this replaces the group's earlier counts."""
         self._total.subtract(self._how.pop(group, {}))
+        self.ahead.discard(group)
         if rows:
             self._how[group] = Counter((place.offset >= 0, place.how) for place in rows)
             self._total.update(self._how[group])
+            if (False, How.BEYOND.value) in self._how[group]:
+                self.ahead.add(group)
 
     def waits(self, group: str) -> bool:
         """Whether an offset of the group has no translation yet, but may get one."""

@@ -40,6 +40,9 @@ _GATHER_S = 0.5
 _STRANGERS_S = 1.0
 """Least time between two listings of groups, if a group commits that is not known yet."""
 _OWED_S = 5.0
+_FOLLOW_S, _FOLLOW_SHARE = 1.0, 20.0
+"""Least time between two turns in which groups that are ahead of the copy follow its end; also so many times the CPU
+time of the last one: a twentieth of a core at most, however many groups wait for a copy that catches up."""
 _NONE = (NO_OFFSET, "")
 _NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
@@ -109,7 +112,7 @@ class GroupSyncLoop:
         self._retries = RetryQueue()
         self._all_retries = False
         self._generations = 0
-        self._looked_at_s = self._committed_at_s = self._swept_at_s = float("-inf")
+        self._looked_at_s = self._committed_at_s = self._swept_at_s = self._follows_at_s = float("-inf")
 
     @property
     def idle(self) -> bool:
@@ -228,7 +231,7 @@ class GroupSyncLoop:
         commit = self._reads or started_s - self._committed_at_s >= self._commits_every_s * 0.9
         if commit:
             self._committed_at_s = started_s
-        await self._mirror(list(self._groups), hints, started_s, at_ms, is_round=True, commit=commit)
+        await self._mirror(list(self._groups), hints, started_s, at_ms, follows=True, commit=commit)
         self._swept_at_s, self._all_retries = started_s, False
 
     async def _some(self, hints: Hints) -> None:
@@ -240,14 +243,20 @@ class GroupSyncLoop:
         if self.options.refresh and since_s >= (_STRANGERS_S if self._strangers else self.options.refresh_s):
             new = await self._look()
         due = hints.seen.keys() | self._retries.due(started_s)
+        follows, began_cpu_s = started_s >= self._follows_at_s, cpu_s()
+        if follows:
+            due |= self._notes.ahead
         for gone in () if self._strangers else due - self._groups.keys():
             self._retries.settle(gone)
         groups = sorted((due & self._groups.keys()) | new)
-        await self._mirror(groups, hints, started_s, at_ms, is_round=False, commit=True)
+        await self._mirror(groups, hints, started_s, at_ms, follows=follows, commit=True)
+        if follows:
+            self._follows_at_s = started_s + max(_FOLLOW_S, _FOLLOW_SHARE * (cpu_s() - began_cpu_s))
 
     async def _mirror(
-        self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, is_round: bool, commit: bool
+        self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, follows: bool, commit: bool
     ) -> None:
+        """Take groups through a round; `follows`: those that are ahead of the copy follow its end."""
         if not (self._groups or self._log.trouble):
             self._no_groups(at_ms, started_s)
             return
@@ -259,11 +268,11 @@ class GroupSyncLoop:
         self._notes.unread(self._translations.without_stints, places)
         self._notes.away.listed(self.options.flow.target, self._translations.away)
         if self.options.checkpoints and self.may_write():
-            written = await self._log.write(await self._news(places, is_round=is_round), at_ms)
+            written = await self._log.write(await self._news(places, follows=follows), at_ms)
             self._notes.written += written
             self._notes.latency.add((now_s() - started_s) * 1000, written)
         if self.options.commits and commit:
-            failed |= await self._commits.commit(places, is_round=is_round)
+            failed |= await self._commits.commit(places, follows=follows)
             away |= {group: (self.options.flow.target, node) for group, node in self._commits.away.items()}
         self._notes.looked(groups, places, failed, away)
         self._note_owed(groups, answers.found, hints)
@@ -321,7 +330,7 @@ class GroupSyncLoop:
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
-    async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]], *, is_round: bool) -> list[News]:
+    async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]], *, follows: bool) -> list[News]:
         """Return the checkpoints that are not written yet."""
         news: list[News] = []
         nothing: dict[TopicPartition, WrittenCheckpoint] = {}
@@ -333,13 +342,13 @@ class GroupSyncLoop:
                 known = written.get(place.target)
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
                     continue  # nearly all checkpoints
-                new = self._new(place, known, is_round=is_round)
+                new = self._new(place, known, follows=follows)
                 if new is not None and must_write(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
     def _new(
-        self, place: TranslatedOffset, known: WrittenCheckpoint | None, *, is_round: bool
+        self, place: TranslatedOffset, known: WrittenCheckpoint | None, *, follows: bool
     ) -> WrittenCheckpoint | None:
         """Return the checkpoint of a partition.
 
@@ -353,7 +362,7 @@ class GroupSyncLoop:
             return WrittenCheckpoint(head.source_next, head.target_next, place.metadata)
         if place.end is None or (known is not None and known.target >= place.end.target):
             return None
-        wanted = takes_end(None if known is None else known.source, place.end.source, is_round=is_round)
+        wanted = takes_end(None if known is None else known.source, place.end.source, follows=follows)
         return WrittenCheckpoint(*place.end) if wanted else None  # the group's metadata is of another offset
 
     # --- retries and report -------------------------------------------------------------------------------

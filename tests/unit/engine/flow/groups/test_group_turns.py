@@ -102,26 +102,34 @@ async def test_an_answer_that_may_come_is_asked_for_again(monkeypatch: pytest.Mo
     for later_s in (0.25, 0.25, 0.25, 0.25):
         await told.turn(later_s)
     assert told.asked == [["g1"], ["g1"], [], ["g1"]]
+    assert told.pair.told()[3:] == [("g1", 600, 500)], "the end of the copy meanwhile"
     told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 300)], ends=(800, 700))
     await told.turn()
-    assert told.pair.told()[3:] == [("g1", 700, 600)]
+    assert told.pair.told()[4:] == [("g1", 700, 600)]
     assert told.pair.keeper.report.commit_latency.count == 1
 
 
-async def test_between_rounds_only_a_group_without_a_place_is_placed_at_the_end_of_the_copy(
+async def test_groups_that_are_ahead_follow_the_end_of_the_copy_as_often_as_that_is_cheap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = await Told.make(monkeypatch, checkpoints_s=5.0, commits_s=5.0, sweep_s=60.0, refresh_s=1.0)
+    told = await Told.make(monkeypatch, refresh_s=0.1)
+    spent = iter((0.0, 0.5, *[1.0] * 60))
+    monkeypatch.setattr(group_keeper, "cpu_s", lambda: next(spent))
     told.commit("g1", 700)
-    told.commit("new", 700)
-    await told.turn(1.0)
-    told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 150)], ends=(650, 550))
-    for _ in range(4):
-        await told.turn(1.0)
-    assert told.pair.told()[3:] == [("new", 600, 500)]
-    await told.turn(60.0)
-    assert sorted(told.pair.told()[4:]) == [("g1", 650, 550), ("new", 650, 550)]
-    assert (told.pair.committed("g1"), told.pair.committed("new")) == (550, 550)
+    await told.turn()
+    assert told.pair.told()[3:] == [("g1", 600, 500)]
+    for second in range(1, 11):  # half a second of CPU is rested from for ten
+        told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 100 + second)], ends=(600 + second, 500 + second))
+        told.commit("new", 700)
+        told.commit("g1", 700 + second)
+        await told.turn()
+    assert told.pair.told()[4:] == [("new", 601, 501), ("g1", 610, 510), ("new", 610, 510)]
+    assert (told.pair.committed("g1"), told.pair.committed("new")) == (510, 510)
+    ends = range(511, 517)
+    for end in ends:  # their pauses between retries grow meanwhile
+        told.pair.maps.tell(LANE, [(0, 0, 400), (500, 400, end - 400)], ends=(end + 100, end))
+        await told.turn()
+    assert told.pair.told()[7:] == [(group, end + 100, end) for end in ends for group in ("g1", "new")]
 
 
 async def test_members_that_leave_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +364,7 @@ async def test_a_reader_that_begins_is_not_waited_for_until_the_next_round(monke
 async def test_a_turn_that_cost_much_is_rested_from(monkeypatch: pytest.MonkeyPatch) -> None:
     told = await Told.make(monkeypatch, checkpoints_s=5.0)
     pauses: list[float] = []
-    spent = iter((10.0, 11.5))
+    spent = iter((10.0, 10.0, 11.5, 11.5))
 
     async def pause(seconds: float) -> None:
         if seconds:
