@@ -1,6 +1,7 @@
 """Fills topics with many partitions, and lets many groups commit there, for the times of operations. Librdkafka."""
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from bench.story.scene import GROUP, TOPIC
 PER_TOPIC = 500
 PER_GROUP = 4
 """Partitions in which one group has commits."""
-_FLUSH_S = 600.0
+_FLUSH_S, _AGAIN_S = 600.0, 0.5
 _AT_ONCE = 200
 
 Place = tuple[str, int]
@@ -96,19 +97,40 @@ def commits_of(cell: Cell, seed: int = 5) -> dict[str, dict[Place, int]]:
 
 
 def commit(address: str, commits: Mapping[str, Mapping[Place, int]]) -> None:
-    """Commit for all groups, as an administrator resets their offsets. Raises what librdkafka raises, BenchError."""
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    """Commit for all groups, as an administrator resets their offsets. Raises what librdkafka raises, BenchError.
+
+    A group is asked for again as long as a new cluster has no coordinator for it.
+    """
     from confluent_kafka.admin import AdminClient
 
     client: Any = AdminClient({"bootstrap.servers": address})
-    names = list(commits)
-    for start in range(0, len(names), _AT_ONCE):
-        asked = []
-        for group in names[start : start + _AT_ONCE]:
-            places = [TopicPartition(topic, at, offset) for (topic, at), offset in commits[group].items()]
-            wanted = [ConsumerGroupTopicPartitions(group, places)]
-            asked += client.alter_consumer_group_offsets(wanted, request_timeout=_FLUSH_S).values()
-        for future in asked:
-            for one in future.result(_FLUSH_S).topic_partitions:
-                if one.error is not None:
-                    raise BenchError("dataset", f"no commit in {one.topic}-{one.partition}: {one.error}")
+    left, give_up_at = list(commits), time.monotonic() + _FLUSH_S
+    while left:
+        failed: dict[str, str] = {}
+        for start in range(0, len(left), _AT_ONCE):
+            failed |= _refused(client, {group: commits[group] for group in left[start : start + _AT_ONCE]})
+        left = list(failed)
+        if left and time.monotonic() > give_up_at:
+            raise BenchError("dataset", f"no commit of {left[0]}: {failed[left[0]]}")
+        if left:
+            time.sleep(_AGAIN_S)
+
+
+def _refused(client: Any, commits: Mapping[str, Mapping[Place, int]]) -> dict[str, str]:
+    """Commit for some groups; return those that failed, and why."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+    asked = {}
+    for group, offsets in commits.items():
+        places = [TopicPartition(topic, at, offset) for (topic, at), offset in offsets.items()]
+        wanted = [ConsumerGroupTopicPartitions(group, places)]
+        asked |= client.alter_consumer_group_offsets(wanted, request_timeout=_FLUSH_S)
+    failed: dict[str, str] = {}
+    for group, future in asked.items():
+        try:
+            errors = [one.error for one in future.result(_FLUSH_S).topic_partitions if one.error is not None]
+        except KafkaException as error:
+            errors = [error]
+        if errors:
+            failed[group] = str(errors[0])
+    return failed
