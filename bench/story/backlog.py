@@ -120,7 +120,7 @@ def _refused(client: Any, commits: Mapping[str, Mapping[Place, int]]) -> dict[st
     """Commit for some groups; return those that failed, and why."""
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-    asked = {}
+    asked: dict[str, Any] = {}
     for group, offsets in commits.items():
         places = [TopicPartition(topic, at, offset) for (topic, at), offset in offsets.items()]
         wanted = [ConsumerGroupTopicPartitions(group, places)]
