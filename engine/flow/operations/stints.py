@@ -153,7 +153,7 @@ def stints_of(copy: OperationCopy, flow: FlowName) -> Stints:
 def _led(latest: Iterable[DrOperation], flow: FlowName) -> Iterator[DrOperation]:
     """Yield the operations that led to the present stint of a flow, each the reverse of the one after it.
 
-    Nothing counts before a failback that was taken back, or that has not stored where the stint began.
+    Nothing counts before a failback that has not stored where the stint began.
     """
     wanted = _back(flow)
     for one in latest:
@@ -169,15 +169,19 @@ def _begins_stint(operation: DrOperation, flow: FlowName) -> bool:
     """Whether a flow may have copied since under positions that this operation has set.
 
     One of this flow that has not ended is the one that asks. One of the reverse flow starts this flow before it has
-    ended.
+    ended. A failback that was taken back has copied nothing and set no position: its point of no return comes first.
     """
     if operation.kind == OperationKind.FAILBACK.value:
         starts_it = operation.flow == str(_back(flow)) and START_NOTES in operation.notes
-        return starts_it or operation.has_ended
+        return starts_it or (operation.has_ended and not _was_taken_back(operation))
     if operation.kind != OperationKind.SWITCHOVER.value:
         return False
     starts_it = not operation.has_ended and _is_switchover(operation, _back(flow))
     return starts_it or operation.state is OperationState.FINISHED
+
+
+def _was_taken_back(operation: DrOperation) -> bool:
+    return operation.state is OperationState.ABORTED and operation.can_return
 
 
 def _back(flow: FlowName) -> FlowName:

@@ -23,7 +23,8 @@ from engine.flow.operations.stints import (
     stints_of,
 )
 from engine.state.state import Key, OperationEntry, OperationNotes, Value, notes_key, operation_key
-from policies.dr.operations import DrOperation, NotesPlace, OperationState
+from policies.dr.operation_steps import FAILBACK
+from policies.dr.operations import DrOperation, NotesPlace, OperationState, StepRecord, StepState
 from policies.model import FlowName, TopicPartition
 from tests.unit.engine.core.refused.test_entries import FACTS
 
@@ -71,12 +72,20 @@ class Stored:
         starts: Sequence[StoredStart] | None = None,
         closed: Sequence[ClosedRow] | None = None,
         topics: Sequence[MapTopics] | None = None,
+        begun: Sequence[str] = (),
     ) -> None:
         self._began_ms += 1
         name, notes = str(self._began_ms), {START_NOTES: starts, CLOSED_NOTES: closed, TOPICS_NOTES: topics}
         kept = {one: NotesPlace(1, 1) for one, rows in notes.items() if rows is not None}
         operation = DrOperation(
-            id=name, kind=kind, **flow._asdict(), who="ann", began_ms=self._began_ms, state=state, notes=kept
+            id=name,
+            kind=kind,
+            **flow._asdict(),
+            who="ann",
+            began_ms=self._began_ms,
+            state=state,
+            steps=tuple(StepRecord(name=step, state=StepState.BEGUN, began_ms=1) for step in begun),
+            notes=kept,
         )
         self.entries[operation_key(name)] = OperationEntry(operation=operation)
         for one in kept:
@@ -127,15 +136,30 @@ def test_what_an_unfinished_switchover_has_taken_from_positions_is_the_last_map(
     assert found.chains(str, {}, {})[HERE].last == row.closed()
 
 
-@pytest.mark.parametrize("state", [OperationState.FINISHED, OperationState.ABORTED])
-def test_nothing_before_a_failback_counts_that_has_not_stored_where_the_stint_began(state: OperationState) -> None:
-    stored = Stored()
+STEPS = [rule.name for rule in FAILBACK]
+
+
+@pytest.mark.parametrize(
+    ("state", "begun", "counts"),
+    [
+        (OperationState.FINISHED, STEPS, False),
+        (OperationState.ABORTED, STEPS[: STEPS.index("late-copy")], True),
+        (OperationState.ABORTED, STEPS[: STEPS.index("late-copy") + 1], False),
+        (OperationState.ABORTED, [], True),
+    ],
+)
+def test_nothing_before_a_failback_counts_that_has_not_stored_where_the_stint_began(
+    state: OperationState, begun: list[str], counts: bool
+) -> None:
+    """One that was taken back before its point of no return has changed nothing."""
+    stored, row = Stored(), closed_row(HERE, position(3))
     stored.operation(BA, starts=[StoredStart("t", 0, 9)], closed=[])
-    stored.operation(AB, state=OperationState.ABORTED, closed=[closed_row(HERE, position(3))])
+    stored.operation(AB, state=OperationState.ABORTED, closed=[row])
     stored.operation(AB, kind="failback", state=OperationState.RUNNING)
     assert stored.of(AB).starts == (started(HERE, 9),), "it asks itself"
-    stored.operation(AB, kind="failback", state=state, closed=[])
-    assert stored.of(AB) == stored.of(BA) == Stints()
+    stored.operation(AB, kind="failback", state=state, begun=begun)
+    assert stored.of(BA) == Stints()
+    assert stored.of(AB) == (Stints(starts=(started(HERE, 9),), closed=({},), last={HERE: row}) if counts else Stints())
     stored.operation(BA, starts=[StoredStart("t", 0, 19)], closed=[])
     assert stored.of(AB).starts == (started(HERE, 19),)
 
