@@ -163,7 +163,9 @@ class GroupMoves:
         place = source_place(lane.logs, source=source, target=target, mapped=mapped)
         offset = place.offset
         if place.target_offset >= 0:
-            offset = await self._answer(self._back, lane.target, place.target_offset, is_back=False)
+            copied, again = self._copied(lane, place.target_offset)
+            offset = await self._answer(self._back, lane.target, copied, is_back=False)
+            place = _reading_again(place, again)
         if offset < 0 and place.reason is PlaceReason.EXACT:
             place = SourcePlace(reason=PlaceReason.NOT_MAPPED)
         if offset >= 0 and 0 <= max(source, mapped) < lane.source_start:
@@ -183,7 +185,8 @@ class GroupMoves:
 
     async def _anew_row(self, group: str, lane: FailedBackLane, target: int, source: int) -> MovedPartition:
         """Place a group in a partition that was made anew; `source`: its commit there before that."""
-        here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, target)
+        copied, again = self._copied(lane, target)
+        here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, copied)
         there, was_gone, is_mapped = -1, False, True
         if source >= 0:
             copied = await self._copy_of(lane, source)
@@ -208,6 +211,7 @@ class GroupMoves:
             place = msgspec.structs.replace(
                 place, repeats=place.repeats + source - lane.logs.split, reason=PlaceReason.REPEATS
             )
+        place = _reading_again(place, again)
         if not is_mapped:
             place = msgspec.structs.replace(place, reason=PlaceReason.NOT_MAPPED)
         return MovedPartition(
@@ -221,6 +225,16 @@ class GroupMoves:
             reason=place.reason,
             why=_NO_PLACE if place.offset < 0 else "",
         )
+
+    def _copied(self, lane: FailedBackLane, target: int) -> tuple[int, int]:
+        """Return a target offset, or where the copies on the source end before it, and the offsets in between.
+
+        A group that reads on is often further: applications write to the target meanwhile. At the end of the copies it
+        has read everything that the source has.
+        """
+        head = self._back.head(lane.target)
+        end = target if head is None else min(target, head.source_next)
+        return end, target - end
 
     async def _copy_of(self, found: FailedBackLane, source: int) -> int:
         """Return the first copy of P and D at or after a source offset, which may lie behind all of them."""
@@ -279,6 +293,14 @@ async def answered(maps: MoveMaps, lane: TopicPartition, offset: int, *, is_back
         await maps.recall(lane, [answer.block])
         answer = asked(lane, offset)
     return answer
+
+
+def _reading_again(place: SourcePlace, again: int) -> SourcePlace:
+    """Return a place at which a group reads so many offsets again, when they are copied."""
+    if not again:
+        return place
+    reason = PlaceReason.REPEATS if place.reason is PlaceReason.EXACT else place.reason
+    return msgspec.structs.replace(place, repeats=place.repeats + again, reason=reason)
 
 
 def _is_behind(row: MovedPartition, stored: Mapping[TopicPartition, int], made: Collection[TopicPartition]) -> bool:

@@ -396,6 +396,23 @@ async def test_groups_read_in_a_topic_made_anew_what_they_have_not_read() -> Non
         assert again == ({"in-d": 2, "all-d": 6, "only-here": 3} if choice is APPEND else {})
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+async def test_a_group_that_reads_on_is_placed_where_a_topic_made_anew_ends(choice: FailbackChoice) -> None:
+    played, more = await parted(choice), ["m0", "m1"]
+    played.groups["B"].put("billing", {HERE: played.there[0].behind("p5")})
+
+    def read_on(_asked: str) -> None:
+        if played.says[-1:] == ["do groups"] and "m0" not in played.there[0].names():
+            played.there[0].write(*more)
+            played.groups["B"].put("billing", {HERE: played.there[0].behind("m1")})
+
+    played.groups["B"].before = read_on
+    async with played.opened() as store:
+        operation = await played.drives_back(store).start(failback(**played.choices))
+        moved = {one.group: one for one in store.notes(operation, GROUPS, MovedPartition) or ()}["billing"]
+    assert (moved.offset, moved.repeats, moved.reason.value) == (played.here[0].end, 2, "repeats")
+
+
 async def test_a_group_inside_divergence_stays_there_if_the_target_got_nothing() -> None:
     played = Played()
     played.here[0].write(*P)

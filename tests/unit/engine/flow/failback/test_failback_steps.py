@@ -24,7 +24,7 @@ from policies.dr.operations import OperationState
 from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Earliest
 from tests.fakes.source_log import LEADER_EPOCH
-from tests.unit.engine.flow.failback.played import FORWARD, Played, failback, options, positions_topic
+from tests.unit.engine.flow.failback.played import BACK, FORWARD, Played, failback, options, positions_topic
 from tests.unit.engine.flow.operations.staged import Border, Killed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
@@ -190,6 +190,28 @@ async def test_groups_read_on_the_source_what_they_have_not_read_and_skip_nothin
     groups = operation.step("groups")
     assert groups is not None
     assert (groups.facts["groups"], groups.facts["unequal"]) == (8, 4)
+
+
+async def test_a_group_that_reads_on_is_placed_where_the_copies_end_and_reads_the_rest_again() -> None:
+    """Applications write to the target while a failback runs, and groups read that at once."""
+    played, more = await failed_over(late=True), ["m0", "m1", "m2"]
+    for cluster, log in (("A", played.here[0]), ("B", played.there[0])):
+        played.groups[cluster].put("billing", {HERE: log.behind("p5")})
+    played.groups["A"].put("billing", {HERE: played.here[0].behind("d5")})
+
+    def read_on(_asked: str) -> None:
+        if played.says[-1:] == ["do groups"] and "m0" not in played.there[0].names():
+            played.there[0].write(*more)
+            played.groups["B"].put("billing", {HERE: played.there[0].behind("m2")})
+
+    played.groups["B"].before = read_on
+    async with played.opened() as store:
+        operation = await played.drives_back(store).start(failback())
+        (moved,) = store.notes(operation, GROUPS, MovedPartition) or ()
+    assert (moved.offset, moved.repeats, moved.reason.value, moved.why) == (played.here[0].end, 3, "repeats", "")
+    assert played.reading("A", "billing") == []
+    await played.copy(flow=BACK)
+    assert played.reading("A", "billing") == more
 
 
 @pytest.mark.parametrize("gone", ["d3", "d5"])
