@@ -63,7 +63,9 @@ def write(address: str, places: Sequence[Place], records: int) -> None:
     """Write numbered records in turn to all partitions. Raises BenchError."""
     from confluent_kafka import Producer
 
-    producer, failed = Producer({"bootstrap.servers": address, "linger.ms": 200, "enable.idempotence": True}), []
+    settings = {"bootstrap.servers": address, "linger.ms": 200, "enable.idempotence": True}
+    # brokers make the logs of thousands of new partitions for longer than the default of 30 s
+    producer, failed = Producer({**settings, "topic.metadata.propagation.max.ms": int(_FLUSH_S * 1000)}), []
 
     def answered(error: object, _message: object) -> None:
         if error is not None:
