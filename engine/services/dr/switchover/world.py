@@ -24,9 +24,7 @@ from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
 from policies.model import PartitionRow, TopicPartition
 from policies.sync.config_sync import TopicState
-from policies.words import counted
-
-_NAMED = 5
+from policies.words import counted, some_of
 
 
 class ReverseConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +59,6 @@ class NotDrained(MirrorError):
 
     def __str__(self) -> str:
         return f"not drained: {some_of(self.why)}"
-
-
-def some_of(why: Mapping[str, str]) -> str:
-    """Name some subjects and their reasons, and count the others."""
-    named = [f"{subject}: {text}" for subject, text in list(why.items())[:_NAMED]]
-    more = [f"and {len(why) - _NAMED} more"] if len(why) > _NAMED else []
-    return "; ".join([*named, *more])
 
 
 class DrainWorld(PreviewService):

@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
 from engine.flow.config_sync.planning import Scope, SyncPlan, without_topics
-from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import BEFORE_MAP, FOR_GOOD, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import START_NOTES, StoredStart
@@ -41,7 +41,7 @@ from engine.services.dr.switchover.steps import (
     TargetLacksRecords,
     WrittenBehind,
 )
-from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
+from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedGroup, MovedTopic
 from policies.dr.operations import begun, done
@@ -414,9 +414,10 @@ async def test_groups_that_have_moved_already_are_where_they_belong(why: str) ->
         await check(found).do(run.run)
 
 
-async def test_groups_that_can_never_become_equal_are_not_waited_for() -> None:
+@pytest.mark.parametrize("why", sorted(FOR_GOOD))
+async def test_groups_that_can_never_become_equal_are_not_waited_for(why: str) -> None:
     found, run = MemoryWorld(), KeptRun()
-    found.standing = unequal(Why.TARGET_AHEAD.value)
+    found.standing = unequal(why)
     with pytest.raises(NotEqual, match="dr resume with --ignore groups-not-equal"):
         await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
     assert (found.done, run.said) == (["groups"], [])
@@ -549,7 +550,3 @@ async def test_a_fence_is_made_for_the_topics_of_the_flow() -> None:
     await step.do(run.run)
     assert noted.topics == [], "its producers have moved: their fence stands, also after an abort"
     assert (await check(found).do(KeptRun().run))["topics"] == 0
-
-
-def test_many_reasons_are_counted() -> None:
-    assert some_of({str(at): "why" for at in range(7)}).endswith("4: why; and 2 more")
