@@ -10,6 +10,7 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
+from engine.flow.failback.diverged_rows import grown
 from engine.flow.groups.status import FOR_GOOD, NOT_COMMITTED, GroupStatus, first_reasons, waiting_text
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
@@ -23,11 +24,13 @@ from engine.services.dr.switchover.world import (
     NotDrained,
     SwitchoverWorld,
     grown_since_move,
+    grown_text,
 )
 from engine.services.quarantine import LeftOutRow
 from policies.dr.advice import DR_RESUME, IGNORE, QUARANTINE_DROP, QUARANTINE_REPLAY
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
+from policies.model import TopicPartition
 from policies.words import counted, some_of
 
 DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
@@ -221,6 +224,23 @@ class FenceStep:
         return await self._fence.open(run)
 
 
+class SourceGrowth:
+    """Compares where the source ended when a drain began with where it ends now: if it grows, somebody still writes."""
+
+    def __init__(self) -> None:
+        self._began: dict[TopicPartition, int] = {}
+        self.grown: dict[str, str] = {}
+        """The partitions that had grown at the last look, and from where to where."""
+
+    def see(self, ends: Collection[DrainedEnd]) -> None:
+        """Take note of a look; one that failed has no ends, and changes nothing."""
+        if not ends:
+            return
+        now = {one.lane: one.end for one in ends}
+        self._began = now | self._began
+        self.grown = grown({lane: end for lane, end in self._began.items() if now.get(lane, -1) > end}, now)
+
+
 class DrainStep:
     """Waits until the target has every record of the source, and no transaction is open there.
 
@@ -235,9 +255,10 @@ class DrainStep:
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises NotDrained, NoMirrorCopies, TargetLacksRecords."""
-        give_up_at_s = now_s() + self._limits.drain_s
+        give_up_at_s, growth = now_s() + self._limits.drain_s, SourceGrowth()
         while True:
             why, ends, left_out = await self._look()
+            growth.see(ends)
             if not why:
                 if left_out and not self._accepts:
                     raise TargetLacksRecords(left_out)
@@ -245,10 +266,10 @@ class DrainStep:
                 await run.keep(DRAINED_NOTES, ends)
                 return {"partitions": len(ends), "records_lost": sum(row.records for row in left_out)}
             if now_s() >= give_up_at_s:
-                raise NotDrained(why)
+                raise NotDrained(why, growth.grown)
             if not await self._control.is_copying():
                 raise NoMirrorCopies(str(self._world.flow.name), some_of(why))
-            run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}")
+            run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}{grown_text(growth.grown)}")
             await pause(_LOOK_S)
 
     async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...], tuple[LeftOutRow, ...]]:

@@ -37,6 +37,7 @@ from engine.services.dr.switchover.steps import (
     NotEqual,
     PauseStep,
     SettleStep,
+    SourceGrowth,
     SwitchoverLimits,
     TargetLacksRecords,
     WrittenBehind,
@@ -336,6 +337,33 @@ async def test_a_drain_that_does_not_end_says_why() -> None:
     with pytest.raises(NotDrained, match="not drained: t-0: 45 left"):
         await draining(found).do(run.run)
     assert run.rows == {}
+
+
+async def test_a_drain_of_a_source_that_still_grows_says_so() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.end, found.copied = 20, 0
+
+    def written() -> None:
+        found.end += 7
+
+    found.before = written
+    with pytest.raises(NotDrained) as failed:
+        await draining(found).do(run.run)
+    assert run.said[0] == "1 partition not drained: t-0: 22 left"
+    grows = "the source still grows: t-0: it ended at 27, and ends at"
+    assert run.said[1] == f"1 partition not drained: t-0: 24 left; {grows} 34 now"
+    assert str(failed.value).startswith("not drained: t-0: ")
+    assert f"; {grows} {found.end} now; stop who still writes there" in str(failed.value)
+
+
+async def test_growth_is_told_from_where_a_partition_first_ended_also_after_a_look_that_failed() -> None:
+    growth = SourceGrowth()
+    growth.see((DrainedEnd("t", 0, 5), DrainedEnd("t", 1, 5)))
+    growth.see((DrainedEnd("t", 0, 6), DrainedEnd("t", 1, 5), DrainedEnd("new", 0, 3)))
+    growth.see(())
+    assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now"}
+    growth.see((DrainedEnd("t", 0, 6), DrainedEnd("t", 1, 4), DrainedEnd("new", 0, 4)))
+    assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now", "new-0": "it ended at 3, and ends at 4 now"}
 
 
 async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_drain() -> None:
