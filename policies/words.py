@@ -1,6 +1,6 @@
 """Formats counts and names for messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _NAMED = 5
 
@@ -14,3 +14,10 @@ def named(names: Sequence[str]) -> str:
     """Name the first of some names, and count the others: `a, b, c, d, e and 2 more`."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def some_of(why: Mapping[str, str]) -> str:
+    """Name some subjects and their reasons, and count the others."""
+    first = [f"{subject}: {text}" for subject, text in list(why.items())[:_NAMED]]
+    more = [f"and {len(why) - _NAMED} more"] if len(why) > _NAMED else []
+    return "; ".join([*first, *more])

@@ -33,7 +33,8 @@ def failover_preview(_call: HttpCall, view: ApiView) -> HttpAnswer:
     found = printed(ApiNeed.PREVIEW, view)
     preview = decoded(found, DrPreview)
     losses = preview.losses
-    seconds = [one.seconds for one in losses if one.records]
+    known = [one for one in losses if one.is_known]
+    seconds = [one.seconds for one in known if one.records]
     unknown = sum(one.unknown for one in losses)
     is_age_known = not (unknown or preview.source or preview.unread or any(one < 0 for one in seconds))
     not_exact = {one.group for one in preview.unequal} | preview.standing.failed.keys()
@@ -46,8 +47,8 @@ def failover_preview(_call: HttpCall, view: ApiView) -> HttpAnswer:
             whole=preview.is_whole,
             equal=preview.is_equal,
             loss=LossTotal(
-                records=sum(one.records for one in losses),
-                bytes=sum(one.bytes for one in losses),
+                records=sum(one.records for one in known),
+                bytes=sum(one.bytes for one in known),
                 seconds=max(seconds, default=0.0) if is_age_known else None,
                 exact=all(one.is_exact for one in losses),
                 unknown_partitions=unknown,

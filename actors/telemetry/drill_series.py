@@ -27,8 +27,10 @@ def drill_series(status: MirrorStatus) -> Iterator[Row]:
 def _values(last: DrillReport) -> Iterator[tuple[Family, float]]:
     yield f.DRILL_PASSED, int(last.passed)
     yield f.DRILL_FINDINGS, last.hurts
-    yield f.DRILL_RTO, last.rto_s
-    yield f.DRILL_LOST_RECORDS, last.loss.records
+    if last.rto_s >= 0:
+        yield f.DRILL_RTO, last.rto_s
+    if last.loss.records >= 0:
+        yield f.DRILL_LOST_RECORDS, last.loss.records
     yield f.DRILL_LEFT, len(last.left)
     if last.loss.seconds >= 0:
         yield f.DRILL_LOST_SECONDS, last.loss.seconds

@@ -114,9 +114,14 @@ DRILL_PASSED = _by_flow("drill_passed", GAUGE, "1", "1 if the last drill found n
 DRILL_FINDINGS = _by_flow(
     "drill_findings", GAUGE, "{finding}", "What would have hurt in a failover, as the last drill found it."
 )
-DRILL_RTO = _by_flow("drill_rto_seconds", GAUGE, "s", "Recovery time that the last drill measured.")
+DRILL_RTO = _by_flow(
+    "drill_rto_seconds", GAUGE, "s", "Recovery time that the last drill measured; no series if it did not finish."
+)
 DRILL_LOST_RECORDS = _by_flow(
-    "drill_lost_records", GAUGE, "{record}", "Records that a failover would have lost when the last drill began."
+    "drill_lost_records",
+    GAUGE,
+    "{record}",
+    "Records that a failover would have lost when the last drill began; no series if it is not known.",
 )
 DRILL_LOST_SECONDS = _by_flow(
     "drill_lost_seconds", GAUGE, "s", "Age of the oldest of these records; no series if it is not known."

@@ -154,7 +154,8 @@ def show_report(report: DrillReport) -> None:
         f"{counted(report.partitions, 'partition')} drained, {counted(report.groups, 'group')} translated,"
         f" {counted(report.consumers, 'group')} read by a consumer"
     )
-    print(f"RTO {report.rto_s:.1f} s: {steps_text(report, in_rto=True)} (and the pause and stop of the flow)")
+    rto = f"{report.rto_s:.1f} s" if report.rto_s >= 0 else "unknown"
+    print(f"RTO {rto}: {steps_text(report, in_rto=True)} (and the pause and stop of the flow)")
     print(f"RPO at its beginning: {loss_text(report)}")
     print(f"besides: {steps_text(report, in_rto=False)}")
     for hurts, title in ((True, "would have hurt:"), (False, "also to be known:")):
@@ -180,6 +181,8 @@ def verdict_text(report: DrillReport) -> str:
 def loss_text(report: DrillReport) -> str:
     """Say what a failover would have lost at the beginning."""
     loss = report.loss
+    if loss.records < 0:
+        return "unknown"
     besides = f"; nothing is known about {counted(loss.unknown, 'partition')}" if loss.unknown else ""
     if not loss.records:
         return f"nothing{besides}"

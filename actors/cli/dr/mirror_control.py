@@ -38,7 +38,7 @@ class NotAtRestInTime(MirrorError):
         self.flow, self.what, self.seconds = flow, what, seconds
 
     def __str__(self) -> str:
-        return f"flow {self.flow} was not {self.what} after {self.seconds:.0f} s; see: raymirror status --lanes"
+        return f"flow {self.flow} was not {self.what} after {self.seconds:.0f} s; see: raymirror lag"
 
 
 class MirrorControl:

@@ -76,6 +76,9 @@ def loss_table(losses: Sequence[TopicLoss]) -> Table:
     numbers = ["partitions", "records", "bytes", "oldest (s)", "torn transactions", "refused", "not known"]
     table = plain_table(["topic"], numbers)
     for one in losses:
+        if not one.is_known:
+            table.add_row(one.topic, str(one.partitions), *["unknown"] * 5, str(one.unknown))
+            continue
         about = "" if one.is_exact or not one.records else "~"
         table.add_row(
             one.topic,

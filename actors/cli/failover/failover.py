@@ -288,6 +288,7 @@ async def fail_over(
                     commit=not args.no_commit,
                     undrained=undrained(found.partitions),
                     gone=found.ends.gone,
+                    say=times.say,
                 )
             with times.of(FailoverStep.TOMBSTONES):
                 left_out = await asked.known_left_out()

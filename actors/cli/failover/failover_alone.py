@@ -107,7 +107,11 @@ async def fail_over_alone(
                 found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
             with times.of(FailoverStep.GROUPS):
                 standing = await asked.hold(
-                    budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
+                    budget.left_s,
+                    commit=commit,
+                    undrained=undrained(found.partitions),
+                    gone=found.ends.gone,
+                    say=times.say,
                 )
             with times.of(FailoverStep.TOMBSTONES):
                 left_out = await asked.known_left_out()

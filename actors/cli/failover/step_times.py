@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from actors.cli.common.steps import StartSteps
-from actors.model.step_lines import StepLine
+from actors.model.step_lines import TOLD, StepLine
 from engine.base.clock import now_s
 
 
@@ -61,6 +61,10 @@ class StepTimes:
     def done(self) -> tuple[StepTime, ...]:
         """The finished steps."""
         return tuple(self._done)
+
+    def say(self, text: str) -> None:
+        """Print what the step that runs waits for."""
+        self._shown.say(f"{TOLD}{text}")
 
     @contextmanager
     def of(self, step: FailoverStep) -> Iterator[None]:

@@ -50,13 +50,17 @@ class DrillLoss(msgspec.Struct, frozen=True, kw_only=True):
     """What a failover would have lost if the source had been gone when the drill began, of all topics together.
 
     `seconds`: the age of the oldest lost record; 0.0: nothing is lost; -1.0: not known. `unknown`: partitions about
-    which nothing is known.
+    which nothing is known. `records` and `bytes` are -1 if the drill ended before it knew them.
     """
 
     records: int = 0
     bytes: int = 0
     seconds: float = 0.0
     unknown: int = 0
+
+
+UNKNOWN_LOSS = DrillLoss(records=-1, bytes=-1, seconds=-1.0)
+"""That of a drill which has not read what would be lost, or could not."""
 
 
 class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +87,9 @@ class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rto_s(self) -> float:
-        """The recovery time as measured, in seconds: the steps that a failover has, too."""
+        """The recovery time as measured, in seconds: the steps that a failover has, too; -1.0: one was not finished."""
+        if self.failed and not {one.step for one in self.steps}.issuperset(IN_RTO):
+            return -1.0
         return sum(one.seconds for one in self.steps if one.step in IN_RTO)
 
     @property

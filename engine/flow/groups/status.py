@@ -17,6 +17,7 @@ from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stor
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from policies.groups import GroupSelection, GroupState, OwnCommit, Why, WrittenCheckpoint, unsupported, wanted
 from policies.model import TopicPartition
+from policies.words import some_of
 
 LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
 NOT_COMMITTED = "not committed on the target"
@@ -25,6 +26,8 @@ BEFORE_MAP = "its offset is before the flow's offset map, which begins where the
 """Why a group is not equal that nothing makes equal until it consumes further."""
 EXPIRED = "the target's retention has deleted records that the group has not read, and the source has them"
 """Why a group is not equal that is at the start of the target's log: it would skip those records there."""
+FOR_GOOD = frozenset({Why.TARGET_AHEAD.value, EXPIRED, BEFORE_MAP})
+"""What no wait makes equal: who is ahead stays so, what was deleted stays deleted, and no map begins earlier."""
 Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Log start and high watermark of the target's partitions, as far as their leaders answered."""
@@ -46,6 +49,11 @@ class GroupPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     stored: int
     why: str = ""
     as_of_ms: int = -1
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it is not equal, and no wait makes it equal."""
+        return self.why in FOR_GOOD
 
 
 class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +78,18 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
         """Whether every group that can be mirrored is on the target exactly where it is on the source."""
         return not self.failed and not self.unequal and not self.missing
 
-    def may_become_equal(self, undrained: Collection[TopicPartition]) -> bool:
-        """Whether waiting may help: it does not if a group lacks an offset in a partition that is not drained."""
-        stuck = [one for one in self.unequal if one.target_offset < 0 and _lane(one) in undrained]
-        return bool(self.failed or self.missing or len(stuck) < len(self.unequal))
+    def waited_for(self, undrained: Collection[TopicPartition]) -> dict[str, str]:
+        """Return the groups that waiting may make equal, and brokers that may yet name theirs, each with its reason.
+
+        Waiting is in vain for what is not equal for good, and for a group that lacks an offset in a partition that is
+        not drained.
+        """
+        hopeful = (
+            one
+            for one in self.unequal
+            if not one.is_for_good and not (one.target_offset < 0 and _lane(one) in undrained)
+        )
+        return first_reasons(hopeful) | self.failed | self.missing
 
     def held_against(self, undrained: Mapping[TopicPartition, str]) -> "GroupStatus":
         """Return the status with undrained partitions as not equal: a consumer would miss records there."""
@@ -106,6 +122,16 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
             stands=self.stands + more,
             failed=others.failed | self.failed,
         )
+
+
+def first_reasons(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:
+    """Return the first reason of each group."""
+    return {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(tuple(rows))}
+
+
+def waiting_text(why: Mapping[str, str], left_s: float) -> str:
+    """Say for which groups somebody waits, each with its reason, and for how many seconds at most."""
+    return f"waits for groups, {max(0.0, left_s):.0f} s at most: {some_of(why)}"
 
 
 def _lane(stand: GroupPartitionStatus) -> TopicPartition:

@@ -23,6 +23,7 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     the numbers are projected, or was deleted before it was copied, and offsets are counted. `unknown`: partitions about
     which nothing is known, so the loss is at least what is counted. `left_out`: records that the target refused, which
     no copy has and which are in no other number; the quarantine topic of the target holds those that were not skipped.
+    If the source does not answer, these numbers are not known: -1.
     """
 
     topic: str
@@ -34,6 +35,11 @@ class TopicLoss(msgspec.Struct, frozen=True, kw_only=True):
     is_exact: bool
     unknown: int
     left_out: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of the loss: the source answers."""
+        return self.records >= 0
 
     @property
     def is_lossy(self) -> bool:
@@ -168,7 +174,17 @@ def unknown_losses(lanes: Iterable[KnownLane]) -> tuple[TopicLoss, ...]:
     for one in lanes:
         counts[one.lane.topic] += 1
     return tuple(
-        TopicLoss(topic=topic, partitions=count, records=0, bytes=0, seconds=0.0, torn=0, is_exact=False, unknown=count)
+        TopicLoss(
+            topic=topic,
+            partitions=count,
+            records=-1,
+            bytes=-1,
+            seconds=-1.0,
+            torn=-1,
+            is_exact=False,
+            unknown=count,
+            left_out=-1,
+        )
         for topic, count in sorted(counts.items())
     )
 

@@ -1,7 +1,7 @@
 """Serves a failover: reads the source's end offsets, and moves consumer groups to their translated offsets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -24,7 +24,7 @@ from engine.core.reports.drain import Ends
 from engine.flow.failback.lent_configs import LentConfigs, keep_tombstones, take_back
 from engine.flow.groups.failback import Failback
 from engine.flow.groups.group_commits import CommitRules, GroupCommits
-from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
+from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints, waiting_text
 from engine.flow.groups.translations import Translations
 from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import OperationStore
@@ -56,6 +56,7 @@ LOOK_S = 10.0
 COPIES_WITHIN_S = 30.0
 """Time for the target's brokers to name the leaders of the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
+_SAY_S = 5.0
 _UNLENT = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
 
 
@@ -155,12 +156,20 @@ class Failover(Opened):
             yield store.current
 
     async def hold(
-        self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""
+        self,
+        timeout_s: float,
+        *,
+        commit: bool,
+        undrained: Mapping[TopicPartition, str],
+        gone: str = "",
+        say: Callable[[str], None] = lambda _text: None,
     ) -> GroupStatus:
-        """Commit the translated offsets of groups until all are equal or time is up; return their status then.
+        """Commit the translated offsets of groups until waiting is in vain or time is up; return their status then.
 
         A group is not equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
-        not asked. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
+        not asked. `say` is told every few seconds for which groups it waits.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
         """
         selection = self._flow.groups.selection
         if gone := self.gone or gone:
@@ -169,7 +178,7 @@ class Failover(Opened):
             )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
         stands = self._stands(commit=commit)
-        standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
+        standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit, say=say)
         if stands.unanswered or standing.missing:
             others = await stand_by_checkpoints(
                 selection,
@@ -185,9 +194,16 @@ class Failover(Opened):
         return standing.held_against(undrained)
 
     async def _looked(
-        self, stands: GroupStatusReader, give_up_at_s: float, undrained: Collection[TopicPartition], *, commit: bool
+        self,
+        stands: GroupStatusReader,
+        give_up_at_s: float,
+        undrained: Collection[TopicPartition],
+        *,
+        commit: bool,
+        say: Callable[[str], None],
     ) -> GroupStatus:
         found: GroupStatus | None = None
+        say_at_s = now_s() + _SAY_S
         while True:
             late = now_s() >= give_up_at_s
             try:
@@ -197,13 +213,18 @@ class Failover(Opened):
                 if found is None:
                     raise ConnectionLost("consumer groups: not all brokers answered in time") from None
                 return found
-            except (ConnectionLost, BrokerUnreachable):
+            except (ConnectionLost, BrokerUnreachable) as lost:
                 if late and found is None:
                     raise
+                why = {"a cluster": str(lost)}
             else:
                 found = msgspec.structs.replace(found, missing=self._source_groups.missing)
-            if found is not None and (late or not commit or not found.may_become_equal(undrained)):
+                why = found.waited_for(undrained)
+            if found is not None and (late or not commit or not why):
                 return found
+            if now_s() >= say_at_s:
+                say(waiting_text(why, give_up_at_s - now_s()))
+                say_at_s = now_s() + _SAY_S
             await pause(_AGAIN_S)
 
     def _translations(self) -> Translations:

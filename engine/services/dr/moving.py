@@ -19,7 +19,7 @@ from engine.services.dr.move_log import MoveLog, start_of
 from engine.services.dr.moves.hook import MoveHook, MovePhase, addresses_of
 from engine.services.dr.moves.steps import ends_of
 from engine.services.dr.moves.survey import WATCH_S
-from engine.services.dr.switchover.world import DrainedEnd, DrainWorld, some_of
+from engine.services.dr.switchover.world import DrainedEnd, DrainWorld
 from engine.services.translate import GroupFailed, GroupTranslator
 from engine.state.state import MovedGroup, MovedOffset, MovedTopic
 from policies.dr.moving import (
@@ -34,6 +34,7 @@ from policies.dr.moving import (
 )
 from policies.groups import GroupState
 from policies.model import TopicPartition
+from policies.words import some_of
 
 _AGAIN_S = 0.5
 

@@ -18,7 +18,14 @@ from engine.base.clock import now_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
 from engine.base.tasks import first_cause, in_thread
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.core.reports.drill_report import DrillLoss, DrillReport, DrillStep, DrillStepTime, sorted_findings
+from engine.core.reports.drill_report import (
+    UNKNOWN_LOSS,
+    DrillLoss,
+    DrillReport,
+    DrillStep,
+    DrillStepTime,
+    sorted_findings,
+)
 from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.readiness_survey import survey_readiness
 from engine.flow.topic_logs.drill_log import DrillLog
@@ -70,7 +77,7 @@ class _Course:
         self.wish = wish
         self.steps: list[DrillStepTime] = []
         self.findings: list[DrillFinding] = []
-        self.loss = DrillLoss()
+        self.loss = UNKNOWN_LOSS
         self.partitions = self.groups = self.consumers = 0
         self.failed = ""
 

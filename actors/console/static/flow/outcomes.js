@@ -54,7 +54,9 @@ const OUTCOMES = {
       : found.failed
         ? `The drill did not finish: ${found.failed}`
         : "A failover would have hurt:",
-    `It would have taken ${format.duration(found.rto_s)}, and the pause and stop of the flow.`,
+    found.rto_s < 0
+      ? "How long it would have taken is not known."
+      : `It would have taken ${format.duration(found.rto_s)}, and the pause and stop of the flow.`,
     ...(found.findings ?? []).slice(0, 20).map((one) => `${one.subject}: ${one.why}`),
   ],
 };

@@ -262,6 +262,7 @@ function missedTile({ source, readiness }) {
 
 function lossTable(losses) {
   const about = (one) => (one.is_exact || !one.records ? "" : "~");
+  const known = (value, written) => (value < 0 ? "not known" : written(value)); // the source does not answer
   const rows = [...losses].sort((one, other) => other.records - one.records || other.unknown - one.unknown);
   return plainTable({
     label: "Losses by topic",
@@ -270,11 +271,15 @@ function lossTable(losses) {
     keyOf: (one) => one.topic,
     columns: [
       { head: "Topic", cell: (one) => one.topic },
-      { head: "Records", number: true, cell: (one) => `${about(one)}${format.whole(one.records)}` },
-      { head: "Bytes", number: true, cell: (one) => `${about(one)}${format.size(one.bytes)}` },
-      { head: "Oldest", number: true, cell: (one) => (one.seconds < 0 ? "not known" : format.duration(one.seconds)) },
-      { head: "Torn transactions", number: true, cell: (one) => format.whole(one.torn) },
-      { head: "Refused by the target", number: true, cell: (one) => format.whole(one.left_out) },
+      {
+        head: "Records",
+        number: true,
+        cell: (one) => known(one.records, (count) => `${about(one)}${format.whole(count)}`),
+      },
+      { head: "Bytes", number: true, cell: (one) => known(one.bytes, (size) => `${about(one)}${format.size(size)}`) },
+      { head: "Oldest", number: true, cell: (one) => known(one.seconds, format.duration) },
+      { head: "Torn transactions", number: true, cell: (one) => known(one.torn, format.whole) },
+      { head: "Refused by the target", number: true, cell: (one) => known(one.left_out, format.whole) },
       { head: "Partitions not known", number: true, cell: (one) => format.whole(one.unknown) },
     ],
   });

@@ -3,14 +3,15 @@
 Each looks first at what is there, because it may run again after a kill at any point (`policies.dr.operation_steps`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import msgspec
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
-from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.failback.diverged_rows import grown
+from engine.flow.groups.status import FOR_GOOD, NOT_COMMITTED, GroupStatus, first_reasons, waiting_text
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
@@ -23,21 +24,20 @@ from engine.services.dr.switchover.world import (
     NotDrained,
     SwitchoverWorld,
     grown_since_move,
-    some_of,
+    grown_text,
 )
 from engine.services.quarantine import LeftOutRow
 from policies.dr.advice import DR_RESUME, IGNORE, QUARANTINE_DROP, QUARANTINE_REPLAY
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why
-from policies.words import counted
+from policies.model import TopicPartition
+from policies.words import counted, some_of
 
 DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
 GROUPS_NOT_EQUAL, LEFT_OUT = "groups-not-equal", "left-out-records"
 """The names with which an operator accepts groups that will not be equal, and records that the target will not have."""
 _LOOK_S = 1.0
-_IN_THE_WAY = (Why.TARGET_AHEAD.value, Why.ACTIVE.value, BEFORE_MAP, EXPIRED)
-_FOR_GOOD = (Why.TARGET_AHEAD.value, EXPIRED)
-"""What no wait makes equal."""
+_IN_THE_WAY = FOR_GOOD | {Why.ACTIVE.value}
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
 
 
@@ -224,6 +224,23 @@ class FenceStep:
         return await self._fence.open(run)
 
 
+class SourceGrowth:
+    """Compares where the source ended when a drain began with where it ends now: if it grows, somebody still writes."""
+
+    def __init__(self) -> None:
+        self._began: dict[TopicPartition, int] = {}
+        self.grown: dict[str, str] = {}
+        """The partitions that had grown at the last look, and from where to where."""
+
+    def see(self, ends: Collection[DrainedEnd]) -> None:
+        """Take note of a look; one that failed has no ends, and changes nothing."""
+        if not ends:
+            return
+        now = {one.lane: one.end for one in ends}
+        self._began = now | self._began
+        self.grown = grown({lane: end for lane, end in self._began.items() if now.get(lane, -1) > end}, now)
+
+
 class DrainStep:
     """Waits until the target has every record of the source, and no transaction is open there.
 
@@ -238,9 +255,10 @@ class DrainStep:
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises NotDrained, NoMirrorCopies, TargetLacksRecords."""
-        give_up_at_s = now_s() + self._limits.drain_s
+        give_up_at_s, growth = now_s() + self._limits.drain_s, SourceGrowth()
         while True:
             why, ends, left_out = await self._look()
+            growth.see(ends)
             if not why:
                 if left_out and not self._accepts:
                     raise TargetLacksRecords(left_out)
@@ -248,10 +266,10 @@ class DrainStep:
                 await run.keep(DRAINED_NOTES, ends)
                 return {"partitions": len(ends), "records_lost": sum(row.records for row in left_out)}
             if now_s() >= give_up_at_s:
-                raise NotDrained(why)
+                raise NotDrained(why, growth.grown)
             if not await self._control.is_copying():
                 raise NoMirrorCopies(str(self._world.flow.name), some_of(why))
-            run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}")
+            run.say(f"{counted(len(why), 'partition')} not drained: {some_of(why)}{grown_text(growth.grown)}")
             await pause(_LOOK_S)
 
     async def _look(self) -> tuple[dict[str, str], tuple[DrainedEnd, ...], tuple[LeftOutRow, ...]]:
@@ -329,7 +347,7 @@ class GroupsStep:
                 why = may_become_equal(standing, accepts=self._accepts)
                 if late or not why:
                     return standing
-            run.say(f"waits for groups, {max(0.0, give_up_at_s - now_s()):.0f} s at most: {some_of(why)}")
+            run.say(waiting_text(why, give_up_at_s - now_s()))
             await pause(_LOOK_S)
 
     async def undo(self, run: StepRun) -> Facts:
@@ -356,24 +374,23 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 def why_unequal(standing: GroupStatus) -> dict[str, str]:
     """Return the groups that are not equal, each with its first reason, and brokers whose groups are not known."""
-    return _by_group(standing.unequal) | standing.failed | standing.missing
+    return first_reasons(standing.unequal) | standing.failed | standing.missing
 
 
 def in_the_way(standing: GroupStatus) -> dict[str, str]:
     """Return the groups that cannot be equal: ahead on the target, active there, before the map, or expired there."""
-    return _by_group(one for one in standing.unequal if one.why in _IN_THE_WAY or UNREAD_STINTS in one.why)
+    return first_reasons(one for one in standing.unequal if one.why in _IN_THE_WAY or UNREAD_STINTS in one.why)
 
 
 def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:
     """Return what waiting may help, and why it is not equal; empty if waiting is in vain.
 
-    A group that is ahead stays so, and what was deleted stays deleted. `accepts`: groups that need an operator, because
-    they are active or have no target offset, are not waited for either.
+    `accepts`: groups that need an operator, because they are active or have no target offset, are not waited for.
     """
-    if not accepts and any(one.why in _FOR_GOOD for one in standing.unequal):
+    if not accepts and any(one.is_for_good for one in standing.unequal):
         return {}  # the step fails in any case, and producers wait
     left = [one for one in standing.unequal if (one.why == NOT_COMMITTED if accepts else True)]
-    return _by_group(left) | standing.failed | standing.missing
+    return first_reasons(left) | standing.failed | standing.missing
 
 
 def gone_on(standing: GroupStatus) -> dict[str, str]:
@@ -386,11 +403,6 @@ def gone_on(standing: GroupStatus) -> dict[str, str]:
         )
         for one in reversed(rows)
     }
-
-
-def _by_group(rows: Iterable[GroupPartitionStatus]) -> dict[str, str]:
-    """Return the first reason of each group."""
-    return {one.group: f"{one.topic}-{one.partition}: {one.why}" for one in reversed(tuple(rows))}
 
 
 class SettleStep:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Self
 
 import msgspec
@@ -24,9 +25,7 @@ from engine.state.state import MovedTopic, desired_of
 from policies.dr.readiness import ClientRules
 from policies.model import PartitionRow, TopicPartition
 from policies.sync.config_sync import TopicState
-from policies.words import counted
-
-_NAMED = 5
+from policies.words import counted, some_of
 
 
 class ReverseConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,23 +50,22 @@ class GrownPartition(PartitionRow, frozen=True):
 
 
 class NotDrained(MirrorError):
-    """The target does not have every record of the source: why, by partition."""
+    """The target does not have every record of the source: why, by partition; `grown`: where the source grew."""
 
     exit_code = 1
 
-    def __init__(self, why: dict[str, str]) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, why: dict[str, str], grown: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(why, grown)
+        self.why, self.grown = why, grown
 
     def __str__(self) -> str:
-        return f"not drained: {some_of(self.why)}"
+        advice = "; stop who still writes there" if self.grown else ""
+        return f"not drained: {some_of(self.why)}{grown_text(self.grown)}{advice}"
 
 
-def some_of(why: Mapping[str, str]) -> str:
-    """Name some subjects and their reasons, and count the others."""
-    named = [f"{subject}: {text}" for subject, text in list(why.items())[:_NAMED]]
-    more = [f"and {len(why) - _NAMED} more"] if len(why) > _NAMED else []
-    return "; ".join([*named, *more])
+def grown_text(grown: Mapping[str, str]) -> str:
+    """Say behind another text where the source has grown while it was drained; empty if nowhere."""
+    return f"; the source still grows: {some_of(grown)}" if grown else ""
 
 
 class DrainWorld(PreviewService):

@@ -13,7 +13,9 @@ from actors.model.requests import ApplyFile
 from actors.rest.exchange import HttpCall, HttpRefusal
 from engine.flow.config_sync.audit import AuditRow
 from engine.flow.groups.status import GroupPartitionStatus, GroupStatus
-from engine.flow.surveys.dr_preview import DrPreview, TopicLoss
+from engine.flow.surveys.dr_preview import DrPreview, TopicLoss, unknown_losses
+from engine.flow.topic_logs.last_known import KnownLane
+from policies.model import TopicPartition
 from tests.unit.actors.rest.rest_views import ask, error, shown, view_of
 from tests.unit.actors.telemetry.statuses import NOW_MS
 
@@ -101,6 +103,14 @@ def test_the_age_of_a_loss_that_is_not_known_is_not_zero(changes: dict[str, Any]
     loss = TopicLoss(topic="t", partitions=1, records=0, bytes=0, seconds=0.0, torn=0, is_exact=False, unknown=unknown)
     found = get(f"{FLOW}/failover-preview", outcome(preview(losses=(loss,), **changes), code=4))
     assert (found["whole"], found["loss"]["seconds"]) == (False, None)
+
+
+def test_what_is_not_known_is_in_no_sum() -> None:
+    lane = KnownLane(lane=TopicPartition("t", 0), target=TopicPartition("A.t", 0), source_next=1, at_ms=1, ours=True)
+    lost = unknown_losses([lane])
+    found = get(f"{FLOW}/failover-preview", outcome(preview(losses=lost, source="no route"), code=4))
+    expected = {"records": 0, "bytes": 0, "seconds": None, "exact": False, "unknown_partitions": 1}
+    assert (found["loss"], found["preview"]["losses"][0]["records"]) == (expected, -1)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import msgspec
 
 from actors.telemetry import families as f
 from actors.telemetry.drill_series import drill_series
-from engine.core.reports.drill_report import DrillLoss, DrillStanding
+from engine.core.reports.drill_report import UNKNOWN_LOSS, DrillLoss, DrillStanding
 from tests.unit.actors.telemetry.statuses import NOW_MS, drills, flow_status, mirror_status
 
 
@@ -40,3 +40,11 @@ def test_an_age_that_is_not_known_has_no_series() -> None:
     found = values(msgspec.structs.replace(standing, last=last))
     assert f.DRILL_LOST_SECONDS.name.removeprefix("raymirror_drill_") not in found
     assert found["passed"] == 1
+
+
+def test_what_a_drill_that_failed_has_not_measured_has_no_series() -> None:
+    standing = drills()
+    assert standing.last is not None
+    last = msgspec.structs.replace(standing.last, loss=UNKNOWN_LOSS, failed="the source is gone", steps=())
+    found = values(msgspec.structs.replace(standing, last=last))
+    assert not {"rto_seconds", "lost_records", "lost_seconds"} & found.keys()

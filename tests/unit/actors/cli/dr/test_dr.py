@@ -110,6 +110,8 @@ def test_what_is_not_known_is_said(ask: Asked) -> None:
     assert "the source does not answer (a:1 refused), so what a failover would lose is not known" in out
     assert "positions-3 cannot be read, so partitions may be missing below: no leader" in out
     assert "judged when the source answers" in out
+    (row,) = (line.split() for line in out.splitlines() if line.split()[:1] == [LANE.source.topic])
+    assert row[1:] == ["1", *["unknown"] * 5, "1"]
     code, out = ask(previewed(msgspec.structs.replace(surveyed(0), diverged=None)))
     assert (code, "would lose nothing of what is known, and what is in 1 partition is not known" in out) == (4, True)
 

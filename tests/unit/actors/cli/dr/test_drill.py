@@ -10,7 +10,7 @@ import pytest
 from actors.cli.common import exits
 from actors.cli.dr import drill
 from actors.cli.main import main
-from engine.core.reports.drill_report import DrillLoss, DrillReport, DrillStep, DrillStepTime
+from engine.core.reports.drill_report import UNKNOWN_LOSS, DrillLoss, DrillReport, DrillStep, DrillStepTime
 from engine.services.drill.service import DrillWish
 from policies.dr.drill import DrillFinding, DrillFindingName, not_judged
 from tests.unit.engine.config_files import BASE
@@ -102,6 +102,20 @@ def test_the_report_names_times_losses_and_findings(
     assert "7 records (2.0 KiB), the oldest 1.2 s old; nothing is known about 2 partitions" in out
     assert "group billing, A.t-0" in out
     assert "and 2 more findings; --json prints all" in out
+
+
+def test_a_drill_that_could_not_connect_knows_no_loss_and_no_time(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = msgspec.structs.replace(BLANK, loss=UNKNOWN_LOSS, failed="the source is gone")
+    monkeypatch.setattr(FakeService, "report", changed)
+    given(config)
+    out = capsys.readouterr().out
+    assert "RPO at its beginning: unknown\n" in out
+    assert "RTO unknown: drain 1.5 s" in out
+    given(config, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rto_s"], found["loss"]) == (-1.0, {"records": -1, "bytes": -1, "seconds": -1.0, "unknown": 0})
 
 
 def test_json_has_what_follows_from_the_report(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,9 @@ class World:
         assert list(lanes) == [LANE]
         return self.ends_now
 
-    async def hold(self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str) -> GroupStatus:
+    async def hold(
+        self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str, say: Callable[[str], None]
+    ) -> GroupStatus:
         self.done.append(("hold", commit, sorted(undrained), gone))
         if self.failure is not None:
             raise self.failure

@@ -1,7 +1,7 @@
 """A failover without a mirror that is killed or loses its target at any request: the same command finishes it."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,11 @@ class StruckWorld(World):
         self.reach()
         return await super().ends(lanes)
 
-    async def hold(self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str) -> GroupStatus:
+    async def hold(
+        self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str, say: Callable[[str], None]
+    ) -> GroupStatus:
         self.reach("groups")
-        return await super().hold(_timeout_s, commit=commit, undrained=undrained, gone=gone)
+        return await super().hold(_timeout_s, commit=commit, undrained=undrained, gone=gone, say=say)
 
     async def keep_tombstones(self, topics: Any, least_ms: int) -> LentConfigs:
         self.reach("tombstones")

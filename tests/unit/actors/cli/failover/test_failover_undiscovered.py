@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -91,8 +91,11 @@ class World:
     async def ends(self, _lanes: Collection[TopicPartition]) -> Ends:
         return self.ends_now
 
-    async def hold(self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str) -> GroupStatus:
+    async def hold(
+        self, _timeout_s: float, *, commit: bool, undrained: Mapping[Any, str], gone: str, say: Callable[[str], None]
+    ) -> GroupStatus:
         self.done.append(("hold", commit, sorted(undrained), gone))
+        say("waits for groups")
         return GroupStatus(groups=0, stands=())
 
     async def keep_tombstones(self, _topics: Collection[str], least_ms: int) -> LentConfigs:
@@ -126,7 +129,8 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 def test_its_partitions_are_judged_by_their_positions(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.fails_over() == exits.NOT_EQUAL
-    said = capsys.readouterr().out
+    said, lines = capsys.readouterr()
+    assert "s    waits for groups\n" in lines
     assert "the mirror has never discovered the partitions of the flow: judged by what the target holds" in said
     assert "2023-11-14T22:13:20Z" in said
     assert "the end of the source partition is not known: the source does not answer: a:1 refused" in said

@@ -21,7 +21,7 @@ from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
-from policies.groups import GroupSelection
+from policies.groups import GroupSelection, Why
 from policies.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.groups import FakeGroups
@@ -253,10 +253,23 @@ async def test_nothing_is_equal_in_a_partition_that_is_not_drained(world: World)
 async def test_what_no_waiting_brings_is_not_waited_for(world: World) -> None:
     world.source.put("beyond", {LANE: 51})
     standing = await world.look()
-    assert standing.may_become_equal({})
-    assert not standing.may_become_equal({LANE: "5 records left"})
-    assert msgspec.structs.replace(standing, missing={"broker 1": "refused"}).may_become_equal({LANE: ""})
+    (beyond,) = standing.unequal
+    assert standing.waited_for({}) == {"beyond": f"t-0: {beyond.why}"}
+    assert standing.waited_for({LANE: "5 records left"}) == {}
+    silent = msgspec.structs.replace(standing, missing={"broker 1": "refused"}, failed={"h": "no coordinator"})
+    assert silent.waited_for({LANE: ""}) == {"broker 1": "refused", "h": "no coordinator"}
     assert not msgspec.structs.replace(standing, stands=(), missing={"broker 1": "refused"}).equal
+
+
+@pytest.mark.parametrize("why", [BEFORE_MAP, EXPIRED, Why.TARGET_AHEAD.value])
+async def test_what_is_unequal_for_good_is_not_waited_for_and_other_groups_are(world: World, why: str) -> None:
+    world.source.put("beyond", {LANE: 51})
+    world.source.put("lost", {LANE: 20})
+    standing = await world.look()
+    stands = tuple(msgspec.structs.replace(one, why=why) if one.group == "lost" else one for one in standing.stands)
+    standing = msgspec.structs.replace(standing, stands=stands)
+    assert standing.waited_for({}).keys() == {"beyond"}
+    assert standing.without(["beyond"]).waited_for({}) == {}
 
 
 async def test_groups_that_the_source_does_not_tell_stand_by_their_checkpoints(world: World) -> None:

@@ -105,6 +105,8 @@ def test_without_a_source_every_loss_is_unknown() -> None:
     lane = KnownLane(lane=LANE.source, target=LANE.target, source_next=1, at_ms=1, ours=True)
     (one,) = unknown_losses([lane, lane])
     assert (one.topic, one.partitions, one.unknown, one.is_exact) == ("t", 2, 2, False)
+    assert (one.records, one.bytes, one.seconds, one.torn, one.left_out) == (-1, -1, -1.0, -1, -1)
+    assert (one.is_known, one.is_lossy) == (False, True)
     assert not preview(source="down").is_whole
     assert not preview(unread={"positions-1": "no leader"}).is_whole
     assert preview().is_whole

@@ -1,12 +1,15 @@
-"""A failover whose target does not answer."""
+"""A failover whose target does not answer, and how long it waits for groups."""
 
 import pytest
 
-from engine.base.errors import ClusterAway, ClusterRefuses
+from engine.base.clock import now_s
+from engine.base.errors import ClusterAway, ClusterRefuses, ConnectionLost
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
+from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.failover import Failover, TargetAway
+from policies.groups import Why
 from tests.unit.engine.config_files import BASE
 
 
@@ -26,3 +29,50 @@ async def test_it_says_that_the_target_is_missing_if_no_broker_answers(
     assert type(caught.value) is expected
     assert str(caught.value).startswith("f:3: no broker of cluster 'B' ")
     assert ("it is the target of the flow" in str(caught.value)) is (expected is TargetAway)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+class Looks:
+    """Groups that are read again and again: the last standing stays."""
+
+    def __init__(self, *whys: str) -> None:
+        self._whys = list(whys)
+        self.answered = self.unanswered = frozenset[str]()
+
+    async def read(self) -> GroupStatus:
+        why = self._whys.pop(0) if len(self._whys) > 1 else self._whys[0]
+        if why == "lost":
+            raise ConnectionLost("a broker")
+        row = GroupPartitionStatus(
+            group="g", topic="t", partition=0, source_offset=5, target_offset=5, stored=5, why=why
+        )
+        return GroupStatus(groups=1, stands=(row,))
+
+
+async def held(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> tuple[float, list[str]]:
+    """Hold groups for a minute at most; return how long that took, and what was said."""
+    config = read_config(parse_properties(BASE, "f"))
+    asked, said, began_s = Failover(config, config.flows[0]), list[str](), now_s()
+    monkeypatch.setattr(asked, "_stands", lambda *, commit: looks)
+    await asked.hold(60.0, commit=True, undrained={}, say=said.append)
+    return now_s() - began_s, said
+
+
+@pytest.mark.parametrize("why", [BEFORE_MAP, EXPIRED, Why.TARGET_AHEAD.value])
+async def test_groups_that_nothing_makes_equal_are_not_waited_for(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    took_s, said = await held(Looks(why), monkeypatch)
+    assert (took_s < 0.1, said) == (True, [])
+
+
+async def test_groups_that_may_become_equal_are_waited_for_and_named_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    took_s, said = await held(Looks(*["lost"] * 30, *[NOT_COMMITTED] * 15, ""), monkeypatch)
+    assert 11.0 < took_s < 12.0
+    assert said[0] == "waits for groups, 55 s at most: a cluster: connection lost: a broker"
+    assert said[1:] == ["waits for groups, 50 s at most: g: t-0: not committed on the target"]
+    took_s, said = await held(Looks(Why.ACTIVE.value), monkeypatch)
+    assert 60.0 <= took_s < 61.0
+    assert len(said) > 10

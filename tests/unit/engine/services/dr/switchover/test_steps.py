@@ -11,7 +11,7 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.core.reports.drain import Ends
 from engine.flow.config_sync.planning import Scope, SyncPlan, without_topics
-from engine.flow.groups.status import BEFORE_MAP, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import BEFORE_MAP, FOR_GOOD, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import START_NOTES, StoredStart
@@ -37,11 +37,12 @@ from engine.services.dr.switchover.steps import (
     NotEqual,
     PauseStep,
     SettleStep,
+    SourceGrowth,
     SwitchoverLimits,
     TargetLacksRecords,
     WrittenBehind,
 )
-from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld, some_of
+from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedGroup, MovedTopic
 from policies.dr.operations import begun, done
@@ -338,6 +339,33 @@ async def test_a_drain_that_does_not_end_says_why() -> None:
     assert run.rows == {}
 
 
+async def test_a_drain_of_a_source_that_still_grows_says_so() -> None:
+    found, run = MemoryWorld(), KeptRun()
+    found.end, found.copied = 20, 0
+
+    def written() -> None:
+        found.end += 7
+
+    found.before = written
+    with pytest.raises(NotDrained) as failed:
+        await draining(found).do(run.run)
+    assert run.said[0] == "1 partition not drained: t-0: 22 left"
+    grows = "the source still grows: t-0: it ended at 27, and ends at"
+    assert run.said[1] == f"1 partition not drained: t-0: 24 left; {grows} 34 now"
+    assert str(failed.value).startswith("not drained: t-0: ")
+    assert f"; {grows} {found.end} now; stop who still writes there" in str(failed.value)
+
+
+async def test_growth_is_told_from_where_a_partition_first_ended_also_after_a_look_that_failed() -> None:
+    growth = SourceGrowth()
+    growth.see((DrainedEnd("t", 0, 5), DrainedEnd("t", 1, 5)))
+    growth.see((DrainedEnd("t", 0, 6), DrainedEnd("t", 1, 5), DrainedEnd("new", 0, 3)))
+    growth.see(())
+    assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now"}
+    growth.see((DrainedEnd("t", 0, 6), DrainedEnd("t", 1, 4), DrainedEnd("new", 0, 4)))
+    assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now", "new-0": "it ended at 3, and ends at 4 now"}
+
+
 async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_drain() -> None:
     found, run = MemoryWorld(), KeptRun()
     found.paused, found.end, found.copied = ("t",), 100, 0
@@ -414,9 +442,10 @@ async def test_groups_that_have_moved_already_are_where_they_belong(why: str) ->
         await check(found).do(run.run)
 
 
-async def test_groups_that_can_never_become_equal_are_not_waited_for() -> None:
+@pytest.mark.parametrize("why", sorted(FOR_GOOD))
+async def test_groups_that_can_never_become_equal_are_not_waited_for(why: str) -> None:
     found, run = MemoryWorld(), KeptRun()
-    found.standing = unequal(Why.TARGET_AHEAD.value)
+    found.standing = unequal(why)
     with pytest.raises(NotEqual, match="dr resume with --ignore groups-not-equal"):
         await GroupsStep(found.world, LIMITS, frozenset()).do(run.run)
     assert (found.done, run.said) == (["groups"], [])
@@ -549,7 +578,3 @@ async def test_a_fence_is_made_for_the_topics_of_the_flow() -> None:
     await step.do(run.run)
     assert noted.topics == [], "its producers have moved: their fence stands, also after an abort"
     assert (await check(found).do(KeptRun().run))["topics"] == 0
-
-
-def test_many_reasons_are_counted() -> None:
-    assert some_of({str(at): "why" for at in range(7)}).endswith("4: why; and 2 more")
