@@ -70,8 +70,7 @@ def rows_of(flow: str, events: Iterable[EventRecord], wanted: Value | None) -> l
         for one in events
         if isinstance(one.event, FailedOver) and not one.event.outcome.switched
     ]
-    is_standing = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
-    if is_standing and rows and isinstance(wanted, DesiredState):
+    if rows and isinstance(wanted, DesiredState) and wanted.failover_stands:
         rows[-1] = msgspec.structs.replace(rows[-1], stands=True, who=wanted.who)
     return rows
 

@@ -22,4 +22,4 @@ async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -
         wanted = desired_of(service.load())
         if wanted.state != "stopped" or wanted.stop != "failover":
             raise NotFailedOver(str(flow.name))
-        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror")})
+        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror", switched=msgspec.UNSET)})
