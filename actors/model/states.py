@@ -171,6 +171,16 @@ def turned_text(flow: str, stop: StopKind) -> str:
     )
 
 
+def reverse_stands_text(flow: str) -> str:
+    """Say why a flow is not copied while a failover of its reverse stands, and what would be right."""
+    source, _, target = flow.partition("->")
+    back = f"{target}->{source}"
+    return (
+        f"a later failover of {back} stands, so applications write to {source}, and to copy {flow} now would close the"
+        f" way back; to give {target} what {source} has: {DR_FAILBACK.given(back)}; see: {DR_STATUS.given(back)}"
+    )
+
+
 def moved_text(flow: str, topics: Sequence[str]) -> str:
     """Say why topics stay paused whose producers have moved to the target, and what would be right."""
     source, _, target = flow.partition("->")

@@ -22,13 +22,17 @@ from policies.dr.operation_steps import FlowSide
 
 
 class FailoverRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A failover. `stands`: it is the last one of its flow, and keeps it stopped still; `text`: its event, in words."""
+    """A failover. `stands`: it is the last one of its flow, and keeps it stopped still; `text`: its event, in words.
+
+    `renamed`: copies have other names than their topics.
+    """
 
     flow: str
     at_ms: int
     stands: bool
     text: str
     who: str = ""
+    renamed: bool = False
 
 
 class FoundFailovers(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +70,7 @@ async def _read(config: MirrorConfig, flow: FlowConfig) -> list[FailoverRow]:
 def rows_of(flow: str, events: Iterable[EventRecord], wanted: Value | None) -> list[FailoverRow]:
     """Return the failovers of one flow; a switchover stops a flow with the same event, and is no failover."""
     rows = [
-        FailoverRow(flow=flow, at_ms=one.at_ms, stands=False, text=one.text)
+        FailoverRow(flow=flow, at_ms=one.at_ms, stands=False, text=one.text, renamed=one.event.outcome.renamed)
         for one in events
         if isinstance(one.event, FailedOver) and not one.event.outcome.switched
     ]
