@@ -80,8 +80,9 @@ def rows_of(flow: str, events: Iterable[EventRecord], wanted: Value | None) -> l
 
 
 def show_failovers(rows: Sequence[FailoverRow]) -> None:
-    """Print the failovers that still keep their flows stopped."""
-    for row in rows:
-        if row.stands:
-            who = f" ({row.who})" if row.who else ""
-            print(f"failover of {row.flow} at {clock_text(row.at_ms)}{who}: {row.text}")
+    """Print the failovers that still keep their flows stopped, the newest first; only that one says what to do."""
+    standing = sorted((row for row in rows if row.stands), key=lambda row: row.at_ms, reverse=True)
+    for row in standing:
+        who = f" ({row.who})" if row.who else ""
+        text = row.text if row is standing[0] else "a later failover has overtaken it"
+        print(f"failover of {row.flow} at {clock_text(row.at_ms)}{who}: {text}")
