@@ -15,6 +15,7 @@ from actors.cli.dr.failback import FailbackResult
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
+from actors.model.requests import OVER_HTTP
 from engine.flow.failback.counting import Counted, FailbackWish
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.group_moves import MovedPartition
@@ -25,6 +26,7 @@ from engine.services.dr.failback import FailbackService, StoredGuard
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
 from engine.state.state import DesiredState, Key, OperationEntry, OperationNotes, Value, notes_key, operation_key
+from policies.dr.advice import AskedFrom
 from policies.dr.failback import FailbackChoice
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FAILBACK, FlowSide
@@ -220,7 +222,11 @@ def test_a_step_that_fails_says_how_to_go_on(
     answers(monkeypatch, "fail_back", StepFailed("failback", "A->B", "count", "it is refused", True))
     assert ask(config, "--yes") == exits.FAILED
     said = capsys.readouterr().err
-    assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+    again, back = f"raymirror dr failback 'A->B' --config {config}", "raymirror dr failback 'A->B' --abort"
+    assert f"continue: {again}, or take it back: {back} --config {config}" in said
+    monkeypatch.setenv(OVER_HTTP, AskedFrom.COMMAND_LINE)
+    assert ask(config, "--yes") == exits.FAILED
+    assert "--config" not in capsys.readouterr().err, "the file of the server is not that of the user"
 
 
 async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
