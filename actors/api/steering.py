@@ -7,7 +7,7 @@ from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopic
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
-from actors.model.states import Command
+from actors.model.states import Command, reverse_stands_text
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
 from policies.dr.advice import DR_STATUS, FORGET_FAILOVER, RESUME
 from policies.dr.operation_commands import goes_on
@@ -23,7 +23,8 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
     """Resume all flows, a flow, or some topics of it; partitions that had stopped on an error try again.
 
     Raises HttpRefusal: 400 for a flow that was failed over, unless the query says that its failover be forgotten; 409
-    while a command runs for it, and if a failover is to be forgotten in the middle of an operation.
+    while a command runs for it, and if a failover is to be forgotten in the middle of an operation, or while a later
+    one of the reverse flow stands.
     """
     answer = _give(call, view, Command.RESUME)
     flows = [view.named_flow(call).flow] if "flow" in call.path else [one.flow for one in view.present.flows]
@@ -37,13 +38,19 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
             f"Flow {name} was failed over: its consumers use the target now. To copy again all the same:"
             f" {RESUME.given(name, FORGET_FAILOVER.given())}",
         )
-    _refuse_open_operation(view, name)
+    _refuse_forgetting(view, name)
     return msgspec.structs.replace(answer, deeds=(GiveCommand(Command.FORGET, name), *answer.deeds))
 
 
-def _refuse_open_operation(view: ApiView, flow: str) -> None:
-    """Refuse to forget a failover in the middle of an operation. Raises HttpRefusal (409), also if none can be read."""
-    found = decoded(printed(ApiNeed.OPEN_OPERATION, view), FoundOperation).operation
+def _refuse_forgetting(view: ApiView, flow: str) -> None:
+    """Refuse to forget a failover in the middle of an operation, or while a later one of the reverse flow stands.
+
+    Raises HttpRefusal (409), also if operations cannot be read.
+    """
+    read = decoded(printed(ApiNeed.OPEN_OPERATION, view), FoundOperation)
+    if read.reverse_stands(flow):
+        raise HttpRefusal(409, f"The failover of {flow} is not forgotten: {reverse_stands_text(flow)}")
+    found = read.operation
     if found is not None and not found.has_ended:
         raise HttpRefusal(
             409,
@@ -53,10 +60,27 @@ def _refuse_open_operation(view: ApiView, flow: str) -> None:
         )
 
 
+class FoundFailover(msgspec.Struct, frozen=True):
+    """A failover that `raymirror dr status --json` prints, as far as it matters here."""
+
+    flow: str
+    at_ms: int
+    stands: bool
+    renamed: bool = False
+
+
 class FoundOperation(msgspec.Struct, frozen=True):
     """What `raymirror dr status --json` prints, as far as it matters here."""
 
     operation: DrOperation | None
+    failovers: tuple[FoundFailover, ...] = ()
+
+    def reverse_stands(self, flow: str) -> bool:
+        """Whether a failover of the reverse flow stands, later than one of the flow, and copies keep their names."""
+        source, _, target = flow.partition("->")
+        standing = {one.flow: one for one in self.failovers if one.stands}
+        ours, back = standing.get(flow), standing.get(f"{target}->{source}")
+        return back is not None and not back.renamed and (ours is None or back.at_ms > ours.at_ms)
 
 
 def stop(call: HttpCall, view: ApiView) -> HttpAnswer:

@@ -21,13 +21,15 @@ from deploy.local.errors import ClusterError
 from engine.base.errors import MirrorError, WrongQuestion
 from engine.base.redaction import hide_in_tracebacks, own_redacted, remember_environment
 from engine.config.file.file_kind import worded
-from policies.dr.advice import AskedFrom, asked_from
+from policies.dr.advice import AskedFrom, asked_from, given_config
 from policies.own.own_policy import OwnPolicyError
 
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
 # As a shell reports a program ended by SIGPIPE.
 UNREAD: Final = 141
+REPEATS_CONFIG: Final = ("dr", "move", "run")
+"""Commands whose advice names the configuration again, because it works without a mirror on this machine."""
 
 # name: (module, help). The help is here and not in the module, because the import of a module may take long.
 COMMANDS: Final = {
@@ -120,6 +122,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked, extra = parser.parse_known_args(words)
     fill_places(parser, asked, extra)
     refuse_no_flow(parser, asked)
+    with given_config(_repeated_config(words[0], asked)):
+        return _ended(words, parser, asked)
+
+
+def _repeated_config(command: str, asked: argparse.Namespace) -> str:
+    """Return the configuration that advice repeats, empty if none: that of a server is not the file of its user."""
+    if command not in REPEATS_CONFIG or OVER_HTTP in os.environ:
+        return ""
+    return str(getattr(asked, "config", None) or "")
+
+
+def _ended(words: Sequence[str], parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
+    """Run the command that was asked for; return its exit code."""
     try:
         settle_config(parser, asked)
         with ended_by_signals():

@@ -215,7 +215,7 @@ class FlowState:
 
     def forget_failover(self) -> None:
         """Make the failover a plain stop, after which the flow may be resumed. Raises NotFailedOver."""
-        if not self.failed_over or self.wanted.stop is not StopKind.FAILOVER:
+        if not self.failed_over or not self.wanted.stop.may_be_forgotten:
             raise NotFailedOver(str(self.flow))
         self.wanted = msgspec.structs.replace(self.wanted, stop=StopKind.MIRROR)
         self.refused = ""

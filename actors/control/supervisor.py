@@ -364,7 +364,8 @@ class Supervisor:
     def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
         flow_state = self._flow_state(flow)
-        self._command(Command.STOP, [flow_state], (), StopKind.FAILOVER)
+        stop = StopKind.SWITCHOVER if outcome.switched else StopKind.FAILOVER
+        self._command(Command.STOP, [flow_state], (), stop)
         goes_on = not self._draining and any(not one.is_over or one.may_return for one in self._states())
         self._events.note(FailedOver(flow=flow_state.flow, outcome=outcome, mirror_goes_on=goes_on))
 

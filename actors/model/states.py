@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 
 from engine.base.errors import MirrorError
-from policies.dr.advice import DR_FAILBACK, DR_STATUS, FORGET_FAILOVER, RESUME
+from policies.dr.advice import DR_FAILBACK, DR_STATUS, DR_SWITCHOVER, FORGET_FAILOVER, RESUME
 from policies.words import named
 
 
@@ -44,13 +44,20 @@ class StopKind(enum.StrEnum):
     """The whole mirror was stopped, so it ends."""
     FAILOVER = "failover"
     """The consumers of the flow have moved to the target."""
+    SWITCHOVER = "switchover"
+    """A switchover has made its reverse flow the one that copies."""
     FAILBACK = "failback"
     """A failback copies to its target, or has made its reverse flow the one that copies."""
 
     @property
     def is_turned(self) -> bool:
         """Whether only a confirmation or another operation may start the flow again."""
-        return self in (StopKind.FAILOVER, StopKind.FAILBACK)
+        return self.may_be_forgotten or self is StopKind.FAILBACK
+
+    @property
+    def may_be_forgotten(self) -> bool:
+        """Whether a confirmation alone may start the flow again."""
+        return self in (StopKind.FAILOVER, StopKind.SWITCHOVER)
 
     @property
     def is_alone(self) -> bool:
@@ -62,7 +69,14 @@ class StopKind(enum.StrEnum):
         return earlier if _RANKS[self] < _RANKS[earlier] else self
 
 
-_RANKS = {StopKind.FLOW: 0, StopKind.DELETED: 0, StopKind.MIRROR: 1, StopKind.FAILOVER: 2, StopKind.FAILBACK: 3}
+_RANKS = {
+    StopKind.FLOW: 0,
+    StopKind.DELETED: 0,
+    StopKind.MIRROR: 1,
+    StopKind.FAILOVER: 2,
+    StopKind.SWITCHOVER: 2,
+    StopKind.FAILBACK: 3,
+}
 
 
 class CopierState(enum.StrEnum):
@@ -135,17 +149,35 @@ class NotFailedOver(MirrorError):
 
 
 def turned_text(flow: str, stop: StopKind) -> str:
-    """Say why a flow is not copied after a failover or a failback, and what would be right."""
+    """Say why a flow is not copied after a failover, a switchover or a failback, and what would be right."""
     source, _, target = flow.partition("->")
     if stop is StopKind.FAILBACK:
         return (
             f"a failback decides which direction is copied between {source} and {target}; see: {DR_STATUS.given(flow)}"
+        )
+    if stop is StopKind.SWITCHOVER:
+        back = f"{target}->{source}"
+        return (
+            f"a switchover has stopped it for good, and made {target} the cluster that applications write to; run the"
+            f" configuration of the other direction ({back}.enabled = true instead of {flow}); to go back from there:"
+            f" {DR_SWITCHOVER.given(back)}; whether a failover or another operation came later says:"
+            f" {DR_STATUS.given(flow)}"
         )
     return (
         f"it was failed over, so applications write to {target}; to give {source} what {target} has:"
         f" {DR_FAILBACK.given(flow)}, if copies keep the names of their topics. If copies have other names, or to copy"
         f" in the old direction all the same: {RESUME.given(flow, FORGET_FAILOVER.given())}, or, once its mirror has"
         f" ended, raymirror run CONFIG --forget-failover '{flow}'"
+    )
+
+
+def reverse_stands_text(flow: str) -> str:
+    """Say why a flow is not copied while a failover of its reverse stands, and what would be right."""
+    source, _, target = flow.partition("->")
+    back = f"{target}->{source}"
+    return (
+        f"a later failover of {back} stands, so applications write to {source}, and to copy {flow} now would close the"
+        f" way back; to give {target} what {source} has: {DR_FAILBACK.given(back)}; see: {DR_STATUS.given(back)}"
     )
 
 

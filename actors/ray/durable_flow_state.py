@@ -27,6 +27,7 @@ from engine.state.state import (
     Key,
     Quarantine,
     SetState,
+    StoredStop,
     Value,
     desired_of,
     quarantine_key,
@@ -37,6 +38,17 @@ RETRY_S = 2.0
 REFUSED_S = 60.0
 """Seconds between two tries if the topic is refused: an operator may grant the right."""
 CLOSE_S = 3.0
+
+
+_STORED: Mapping[StopKind, StoredStop] = {
+    StopKind.FLOW: "flow",
+    StopKind.DELETED: "deleted",
+    StopKind.MIRROR: "mirror",
+    StopKind.FAILOVER: "failover",
+    StopKind.SWITCHOVER: "failover",
+    StopKind.FAILBACK: "failback",
+}
+"""How a stop is stored; `DesiredState.switched` tells a switchover from a failover."""
 
 
 class StateServiceLike(Protocol):
@@ -194,11 +206,18 @@ def _stopped_since(entries: Mapping[Key, Value], since_ms: int) -> str:
     return f"the flow was stopped by {wanted.who or 'another mirror'} while this one could not see it"
 
 
+def _stop_kind(said: DesiredState) -> StopKind:
+    if said.stop is msgspec.UNSET:
+        return StopKind.MIRROR
+    is_switched = said.switched is True and said.stop == StopKind.FAILOVER.value
+    return StopKind.SWITCHOVER if is_switched else StopKind(said.stop)
+
+
 def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
     said = desired_of(entries)
     return RememberedFlow(
         state=Desired(said.state),
-        stop=StopKind.MIRROR if said.stop is msgspec.UNSET else StopKind(said.stop),
+        stop=_stop_kind(said),
         paused_topics=said.paused_topics,
         moved_topics=said.moved_topics,
         at_ms=said.at_ms,
@@ -228,13 +247,15 @@ def _seen(kept: RememberedFlow, found: RememberedFlow) -> RememberedFlow:
 
 def _changes(stored: Mapping[Key, Value], kept: RememberedFlow) -> dict[Key, Value | None]:
     """Return the entries to write, and to remove (None), so that the topic matches `kept`."""
+    is_switched = kept.state is Desired.STOPPED and kept.stop is StopKind.SWITCHOVER
     wanted: dict[Key, Value | None] = {
         DESIRED: DesiredState(
             state=kept.state.value,
             paused_topics=kept.paused_topics,
             moved_topics=kept.moved_topics,
             at_ms=kept.at_ms,
-            stop=kept.stop.value if kept.state is Desired.STOPPED else msgspec.UNSET,
+            stop=_STORED[kept.stop] if kept.state is Desired.STOPPED else msgspec.UNSET,
+            switched=True if is_switched else msgspec.UNSET,
         )
     }
     wanted |= {set_key(set_id): value for set_id, value in kept.sets.items()}

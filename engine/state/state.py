@@ -27,6 +27,10 @@ Stored = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
 
 
+StoredStop = Literal["flow", "deleted", "mirror", "failover", "failback"]
+"""What a stored stop is part of."""
+
+
 class Key(msgspec.Struct, frozen=True):
     """The subject of an entry: its kind, and a set id or a lane if the kind has several entries."""
 
@@ -49,19 +53,27 @@ class DesiredState(Value, frozen=True, kw_only=True):
     `stop`: what a stop is part of. With `flow` and `deleted` only this flow was stopped, and its mirror may stay. It is
     absent unless the state is `stopped`, and if a version has written it that did not tell them apart.
     `moved_topics`: those of `paused_topics` whose producers write to the target now, so that no resume copies them.
+    `switched`: the stop is `failover`, and a switchover made it: earlier versions know no other stop for good.
+    It is absent else.
     """
 
     state: Literal["running", "paused", "stopped"]
     paused_topics: tuple[str, ...] = ()
     who: str = ""
     at_ms: int = 0
-    stop: Literal["flow", "deleted", "mirror", "failover", "failback"] | msgspec.UnsetType = msgspec.UNSET
+    stop: StoredStop | msgspec.UnsetType = msgspec.UNSET
     moved_topics: tuple[str, ...] = ()
+    switched: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def failed_over(self) -> bool:
         """Whether a failover or a failback stopped the flow, so that no start copies it."""
         return self.state == "stopped" and self.stop in ("failover", "failback")
+
+    @property
+    def failover_stands(self) -> bool:
+        """Whether it was a failover that stopped the flow, no switchover, and nothing has ended it since."""
+        return self.state == "stopped" and self.stop == "failover" and self.switched is not True
 
 
 class SetState(Value, frozen=True, kw_only=True):

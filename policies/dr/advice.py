@@ -2,11 +2,15 @@
 
 A reason is found far from who asked, and its advice goes through errors, reports and stored operations. So no advice
 spells an option: it has an `AdvisedOption` or an `AdvisedCommand`, which names itself as whoever asked would send it.
-What asks says once where it is (`asked_from`), for all that is done in its context.
+What asks says once where it is (`asked_from`), for all that is done in its context, and which file it was given
+(`given_config`).
 """
 
 import enum
 import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -27,6 +31,19 @@ _ASKED_FROM: Final[ContextVar[AskedFrom]] = ContextVar("asked_from", default=Ask
 def asked_from(place: AskedFrom) -> None:
     """Let all advice of this context name what somebody there would send."""
     _ASKED_FROM.set(place)
+
+
+_CONFIG: Final[ContextVar[str]] = ContextVar("given_config", default="")
+
+
+@contextmanager
+def given_config(path: str) -> Iterator[None]:
+    """Let advised commands repeat the configuration that a command was given, while the block runs; empty: none was."""
+    before = _CONFIG.set(path)
+    try:
+        yield
+    finally:
+        _CONFIG.reset(before)
 
 
 class AdvisedOption(NamedTuple):
@@ -60,15 +77,20 @@ class AdvisedOption(NamedTuple):
 
 
 class AdvisedCommand(NamedTuple):
-    """A command, and the route that does the same for a flow. `route`: empty if none does."""
+    """A command, and the route that does the same for a flow. `route`: empty if none does.
+
+    `takes_config`: it has `--config FILE`.
+    """
 
     words: str
     route: str = ""
     method: str = "POST"
+    takes_config: bool = False
 
     def given(self, flow: str = "", *options: str) -> str:
         """Show how it is given; `options`: what `AdvisedOption.given` has returned."""
-        typed = " ".join(filter(None, (f"raymirror {self.words}", f"'{flow}'" if flow else "", *options)))
+        config = f"--config {shlex.quote(_CONFIG.get())}" if self.takes_config and _CONFIG.get() else ""
+        typed = " ".join(filter(None, (f"raymirror {self.words}", f"'{flow}'" if flow else "", *options, config)))
         if _ASKED_FROM.get() is AskedFrom.COMMAND_LINE:
             return typed
         if not self.route:
@@ -108,16 +130,16 @@ MAKE_ANEW: Final = AdvisedOption("--make-anew")
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
-DR_ABORT: Final = AdvisedCommand("dr abort", "operation/abort")
-DR_FAILBACK: Final = AdvisedCommand("dr failback", "failback")
-DR_RELEASE: Final = AdvisedCommand("dr failback --release-source")
-DR_RESUME: Final = AdvisedCommand("dr resume", "operation/resume")
-DR_HISTORY: Final = AdvisedCommand("dr history", "operations", "GET")
-DR_STATUS: Final = AdvisedCommand("dr status", "operations", "GET")
-DR_SWITCHOVER: Final = AdvisedCommand("dr switchover", "switchover")
+DR_ABORT: Final = AdvisedCommand("dr abort", "operation/abort", takes_config=True)
+DR_FAILBACK: Final = AdvisedCommand("dr failback", "failback", takes_config=True)
+DR_RELEASE: Final = AdvisedCommand("dr failback --release-source", takes_config=True)
+DR_RESUME: Final = AdvisedCommand("dr resume", "operation/resume", takes_config=True)
+DR_HISTORY: Final = AdvisedCommand("dr history", "operations", "GET", takes_config=True)
+DR_STATUS: Final = AdvisedCommand("dr status", "operations", "GET", takes_config=True)
+DR_SWITCHOVER: Final = AdvisedCommand("dr switchover", "switchover", takes_config=True)
 FAILOVER_BACK: Final = AdvisedCommand("failover --back --apply")
-MOVE_GROUP: Final = AdvisedCommand("move", "moves/group")
-MOVE_LIST: Final = AdvisedCommand("move --list", "moves", "GET")
+MOVE_GROUP: Final = AdvisedCommand("move", "moves/group", takes_config=True)
+MOVE_LIST: Final = AdvisedCommand("move --list", "moves", "GET", takes_config=True)
 QUARANTINE_DROP: Final = AdvisedCommand("quarantine drop", "quarantine/drop")
 QUARANTINE_REPLAY: Final = AdvisedCommand("quarantine replay", "quarantine/replay")
 QUARANTINE_LIST: Final = AdvisedCommand("quarantine list --all", "quarantine?all=true", "GET")

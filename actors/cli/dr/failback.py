@@ -24,6 +24,7 @@ from actors.cli.dr.operated_flow import OperatedFlow, new_operation, operated_fl
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.local import session
 from actors.model.run_kinds import RunKind
+from actors.observability.instants import clock_text
 from actors.ray.launch import usual_name
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted, FailbackWish
@@ -33,12 +34,12 @@ from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGrou
 from engine.flow.failback.source_alone import undo_steps
 from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
-from engine.flow.operations.errors import OperationRefused
+from engine.flow.operations.errors import NotBegun, OperationRefused, StepFailed
 from engine.flow.operations.fencing import Fence
-from engine.flow.operations.store import OperationStore
+from engine.flow.operations.store import OperationStore, Row
 from engine.kafka.admin.settings import KafkaSettings
 from engine.services.dr.failback import NO_FENCE, FailbackService, StoredGuard, owned
-from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.build import (
     NoWayToFence,
@@ -51,11 +52,13 @@ from policies.dr import advice
 from policies.dr.failback import FailbackChoice
 from policies.dr.fence import FENCE_STEP
 from policies.dr.operation_commands import takes_back
-from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
-from policies.dr.operations import DrOperation, Fact, OperationState, StepState
+from policies.dr.operation_steps import CHOICE, EXPORT, FAILBACK, FAILBACKS, MAKE_ANEW, FlowSide, OperationKind
+from policies.dr.operations import DrOperation, Fact, OperationState, StepState, running
 from policies.model import FlowName
 
 COMMAND = OperationKind.FAILBACK.value
+FAILED_BACK = "failback"
+"""What stops a flow that was failed back, in its wanted state."""
 GO_ON = "leave out --release-source, and the failback goes on"
 
 
@@ -71,9 +74,13 @@ class OtherOperation(MirrorError):
 
 
 class FailbackResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A failback as it is stored, with its partitions and groups."""
+    """A failback as it is stored, with its partitions and groups.
+
+    `was_finished`: it had finished before the command was given, which has changed nothing.
+    """
 
     operation: DrOperation
+    was_finished: bool = False
     partitions: tuple[LaneRow, ...] = ()
     groups: tuple[MovedPartition, ...] = ()
     unread: tuple[UnreadGroup, ...] = ()
@@ -132,7 +139,8 @@ def add_failback(actions: Any) -> None:
     parser.epilog = (
         "exit codes: 0 done, and every group is exactly where it was (with --dry-run: nothing is in the way); 4 done,"
         " but some group reads records again, or has no place (with --dry-run: it would be refused); 1 a step failed"
-        " or was refused: give the same command again, it goes on where it was; 2 bad input, a mirror runs the flow or"
+        " or was refused: give the same command again, it goes on where it was, and of one that has finished it says"
+        " again how it ended; 2 bad input, a mirror runs the flow or"
         " its reverse, or a cluster does not answer; steps: "
         + ", ".join(rule.name for rule in FAILBACKS[FailbackChoice.APPEND])
     )
@@ -156,6 +164,10 @@ def run_failback(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(result).decode())
     else:
+        if result.was_finished:
+            one = result.operation
+            when = clock_text(one.ended_ms)
+            print(f"failback {one.id} of {one.flow} had finished at {when}; this command has changed nothing")
         show_failback(result.operation, result.partitions, result.groups, result.unread)
         if result.is_released:
             source, target = found.flow.name
@@ -221,6 +233,8 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
                 raise OperationRefused("target-answers", f"cluster {flow.name.target!r} answers: {GO_ON}")
             store = await stack.enter_async_context(clusters.driving(holder))
             return FailbackResult(operation=await alone(store, found, clusters, releases=True))
+        if not args.abort and (done := await finished_already(clusters)) is not None:
+            return done
         service = await stack.enter_async_context(_service(found))
         for text in waited_for(await clusters.read()):
             ShownProgress().told(text)
@@ -234,6 +248,39 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
             groups=store.notes(operation, GROUPS, MovedPartition) or (),
             unread=store.notes(operation, UNREAD, UnreadGroup) or (),
         )
+
+
+async def finished_already(clusters: OperationClusters) -> FailbackResult | None:
+    """Return the last failback of the flow if its end still holds: both directions are as it has left them.
+
+    None if an operation has not ended, or the flow or its reverse was failed over or switched over since. Raises
+    NoClusterAnswers, ClusterUnread, NewerFormat, StateUnreadable.
+    """
+    stored = await clusters.read()
+    if stored.away or running(stored.operations) is not None:
+        return None
+    name = str(clusters.flow.name)
+    last = next((one for one in reversed(stored.operations) if _has_failed_back(one, name)), None)
+    if last is None or (await clusters.wanted(FlowSide.TARGET)).stop != FAILED_BACK:
+        return None
+    if (await clusters.wanted(FlowSide.SOURCE)).failed_over:
+        return None
+    return FailbackResult(
+        operation=last,
+        was_finished=True,
+        partitions=_rows(stored, last, LANES, LaneRow),
+        groups=_rows(stored, last, GROUPS, MovedPartition),
+        unread=_rows(stored, last, UNREAD, UnreadGroup),
+    )
+
+
+def _has_failed_back(operation: DrOperation, flow: str) -> bool:
+    is_failback = operation.kind == COMMAND and operation.flow == flow
+    return is_failback and operation.state is OperationState.FINISHED
+
+
+def _rows(stored: StoredOperations, operation: DrOperation, name: str, kind: type[Row]) -> tuple[Row, ...]:
+    return tuple(msgspec.json.decode(row, type=kind) for row in stored.notes(operation, name))
 
 
 async def alone(
@@ -264,7 +311,10 @@ async def _drive(
     args: argparse.Namespace,
     away: Mapping[FlowSide, str],
 ) -> DrOperation:
-    """Drive. `away`: clusters that did not answer in time to be driven on, also if they answer by now."""
+    """Drive. `away`: clusters that did not answer in time to be driven on, also if they answer by now.
+
+    Raises what `OperationDriver` raises, OtherOperation, and NotBegun for a check that fails: it ends the failback.
+    """
     name, current, command = str(found.flow.name), store.current, found.config.fence_command
     if current is not None and current.kind != COMMAND:
         raise OtherOperation(current.kind, current.flow)
@@ -280,9 +330,15 @@ async def _drive(
     driver = OperationDriver(store, name, steps, ShownProgress(), away)
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
-    if current is not None:
-        return await driver.resume(who_operates(), _added(current, args))
-    return await driver.start(_new(found, choices, args))
+    try:
+        if current is not None:
+            return await driver.resume(who_operates(), _added(current, args))
+        return await driver.start(_new(found, choices, args))
+    except StepFailed as failure:
+        if failure.step != FAILBACK[0].name:
+            raise
+        await driver.abort(who_operates(), failure.why)  # its check makes nothing: nothing is left to be done
+        raise NotBegun(failure.kind, failure.flow, failure.why) from failure
 
 
 def _added(operation: DrOperation, args: argparse.Namespace) -> dict[str, Fact]:

@@ -22,13 +22,17 @@ from policies.dr.operation_steps import FlowSide
 
 
 class FailoverRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A failover. `stands`: it is the last one of its flow, and keeps it stopped still; `text`: its event, in words."""
+    """A failover. `stands`: it is the last one of its flow, and keeps it stopped still; `text`: its event, in words.
+
+    `renamed`: copies have other names than their topics.
+    """
 
     flow: str
     at_ms: int
     stands: bool
     text: str
     who: str = ""
+    renamed: bool = False
 
 
 class FoundFailovers(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,19 +70,19 @@ async def _read(config: MirrorConfig, flow: FlowConfig) -> list[FailoverRow]:
 def rows_of(flow: str, events: Iterable[EventRecord], wanted: Value | None) -> list[FailoverRow]:
     """Return the failovers of one flow; a switchover stops a flow with the same event, and is no failover."""
     rows = [
-        FailoverRow(flow=flow, at_ms=one.at_ms, stands=False, text=one.text)
+        FailoverRow(flow=flow, at_ms=one.at_ms, stands=False, text=one.text, renamed=one.event.outcome.renamed)
         for one in events
         if isinstance(one.event, FailedOver) and not one.event.outcome.switched
     ]
-    is_standing = isinstance(wanted, DesiredState) and wanted.state == "stopped" and wanted.stop == "failover"
-    if is_standing and rows and isinstance(wanted, DesiredState):
+    if rows and isinstance(wanted, DesiredState) and wanted.failover_stands:
         rows[-1] = msgspec.structs.replace(rows[-1], stands=True, who=wanted.who)
     return rows
 
 
 def show_failovers(rows: Sequence[FailoverRow]) -> None:
-    """Print the failovers that still keep their flows stopped."""
-    for row in rows:
-        if row.stands:
-            who = f" ({row.who})" if row.who else ""
-            print(f"failover of {row.flow} at {clock_text(row.at_ms)}{who}: {row.text}")
+    """Print the failovers that still keep their flows stopped, the newest first; only that one says what to do."""
+    standing = sorted((row for row in rows if row.stands), key=lambda row: row.at_ms, reverse=True)
+    for row in standing:
+        who = f" ({row.who})" if row.who else ""
+        text = row.text if row is standing[0] else "a later failover has overtaken it"
+        print(f"failover of {row.flow} at {clock_text(row.at_ms)}{who}: {text}")

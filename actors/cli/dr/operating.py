@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.dr.driving import control_of, driven, refuse_kind
-from actors.cli.dr.failovers import FoundFailovers, read_failovers, show_failovers
+from actors.cli.dr.failovers import FailoverRow, FoundFailovers, read_failovers, show_failovers
 from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
@@ -73,14 +74,25 @@ def run_status(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"operation": operation, **_as_json(stored, failovers)}).decode())
         return _code(current)
     if shown is None:
+        show_failovers(failovers.rows)
         print(f"no operation of {args.flow} was ever begun")
     else:
-        show_operation(shown, stored)
-        if how := _left_to_start(shown):
-            print(f"{shown.kind} left to the operator: {how}")
-    show_failovers(failovers.rows)
+        _show_newest_first(shown, stored, failovers.rows)
     _say_unknown(stored, failovers)
     return _code(current)
+
+
+def _show_newest_first(shown: DrOperation, stored: StoredOperations, rows: Sequence[FailoverRow]) -> None:
+    """Print an operation and the failovers that stand; what a later failover has overtaken leaves nothing to do."""
+    at_ms = shown.ended_ms if shown.has_ended else shown.began_ms
+    is_overtaken = any(row.at_ms > at_ms for row in rows)
+    if is_overtaken:
+        show_failovers(rows)
+    show_operation(shown, stored)
+    if not is_overtaken:
+        if how := _left_to_start(shown):
+            print(f"{shown.kind} left to the operator: {how}")
+        show_failovers(rows)
 
 
 def _code(current: DrOperation | None) -> int:

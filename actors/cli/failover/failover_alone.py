@@ -180,6 +180,7 @@ def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
         who=f"raymirror failover on {socket.gethostname()}",
         at_ms=wall_ms(),
         stop="failover",
+        switched=msgspec.UNSET,
     )
 
 

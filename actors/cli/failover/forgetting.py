@@ -14,12 +14,12 @@ async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -
     """Make the failover of a flow a plain stop, so that the next start copies the flow again.
 
     `mirror`: the namespace of the mirror that is to run it. Raises OperationOpen while an operation of the flow or its
-    reverse has not ended; NotFailedOver, FlowHeld if a mirror owns the flow, NoClusterAnswers, BrokerUnreachable,
-    KafkaRefusal.
+    reverse has not ended; ReverseFailedOver while a later failover of the reverse stands; NotFailedOver, FlowHeld if a
+    mirror owns the flow, NoClusterAnswers, BrokerUnreachable, KafkaRefusal.
     """
     await refuse_forgetting(config, flow)
     async with held(config, flow, holder_of(config, mirror, "forget-failover"), known_dead(mirror)) as service:
         wanted = desired_of(service.load())
         if wanted.state != "stopped" or wanted.stop != "failover":
             raise NotFailedOver(str(flow.name))
-        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror")})
+        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror", switched=msgspec.UNSET)})

@@ -7,16 +7,20 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Protocol
 
-from engine.base.errors import MirrorError
+from actors.cli.common.flags import warn
+from actors.cli.failover.failover_outcome import renames
+from actors.model.states import reverse_stands_text
+from engine.base.errors import MirrorError, NewerFormat, StateUnreadable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.operations.errors import OperationHeld
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.store import DEAD_AFTER_S
-from engine.services.dr.operation_service import OperationClusters
+from engine.services.dr.operation_service import ClusterUnread, OperationClusters
 from engine.state.state import StateHolder
 from policies.dr.advice import DESPITE_OPERATION, DR_STATUS
 from policies.dr.operation_commands import goes_on, takes_back
+from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, running
 
 LOOK_S = 10.0
@@ -40,6 +44,17 @@ class OperationOpen(MirrorError):
             f"{one.kind} {one.id} of {one.flow} has not ended (last driven by {one.who}), and {self.harm}; see:"
             f" {DR_STATUS.given(one.flow)}; {ways_out(one)}{despite if self.override else ''}"
         )
+
+
+class ReverseFailedOver(MirrorError):
+    """A later failover of the reverse flow stands, so its target is the one that applications write to: flow."""
+
+    def __init__(self, flow: str) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+    def __str__(self) -> str:
+        return f"the failover of {self.flow} is not forgotten: {reverse_stands_text(self.flow)}"
 
 
 class TakesOperations(Protocol):
@@ -110,17 +125,33 @@ def _say(text: str) -> None:
 
 
 async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
-    """Refuse to forget a failover while an operation is open. Raises OperationOpen, NoClusterAnswers."""
+    """Refuse to forget a failover while an operation is open, or a failover of the reverse flow stands.
+
+    Raises OperationOpen, ReverseFailedOver, NoClusterAnswers.
+    """
     async with OperationClusters(config, flow) as clusters:
         operation = running((await clusters.read()).operations)
-    if operation is not None:
-        raise OperationOpen(operation, _FORGETTING)
+        if operation is not None:
+            raise OperationOpen(operation, _FORGETTING)
+        if not renames(flow) and await _reverse_stands(clusters):
+            raise ReverseFailedOver(str(flow.name))
+
+
+async def _reverse_stands(clusters: OperationClusters) -> bool:
+    """Whether the reverse flow was failed over later than the flow was stopped; says so if that cannot be read."""
+    try:
+        back = await clusters.wanted(FlowSide.SOURCE)
+        return back.failover_stands and back.at_ms > (await clusters.wanted(FlowSide.TARGET)).at_ms
+    except (ClusterUnread, NewerFormat, StateUnreadable) as unread:
+        name = clusters.into(FlowSide.SOURCE)
+        warn(f"whether a failover of {name} stands is not known: {unread}; if it does, do not copy back")
+        return False
 
 
 def refuse_forgetting_of(path: Path, flow: str) -> str:
     """Refuse to forget the failover of a flow of a file; return why that was not looked at, empty if it was.
 
-    The file of a mirror on another machine may not be here. Raises OperationOpen, NoClusterAnswers, ConfigError.
+    The file of a mirror on another machine may not be here. Raises what `refuse_forgetting` raises, ConfigError.
     """
     if not path.is_file():
         return f"its configuration {path} is not on this machine"

@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the command; copiers get it within about 1 s. Raises NoMirror, BadQuestion, and what `command` of a mirror
-    raises: FailedOverFlow for a flow that was failed over. With `--forget-failover` also OperationOpen.
+    raises: FailedOverFlow for a flow that was failed over. With `--forget-failover` also what
+    `refuse_forgetting` raises.
 
     Exit code 1 if the target has not stored it yet.
     """
@@ -50,7 +51,10 @@ def moved_of(status: MirrorStatus, flow: str | None) -> dict[str, tuple[str, ...
 
 
 def refuse_open_operation(mirror: AnsweringMirror, args: argparse.Namespace) -> None:
-    """Refuse to forget a failover in the middle of an operation. Raises OperationOpen, NoClusterAnswers."""
+    """Refuse to forget a failover in the middle of an operation, or while one of the reverse flow stands.
+
+    Raises OperationOpen, ReverseFailedOver, NoClusterAnswers.
+    """
     if getattr(args, "url", None):
         return  # its server looks, and refuses
     # imported here: Kafka's clients take 1 s on slow disks

@@ -241,7 +241,9 @@ class StoredGuard:
 async def _want(service: StateService, wanted: DesiredState) -> None:
     who = f"raymirror dr failback on {socket.gethostname()}"
     before = desired_of(service.load())
-    stated = msgspec.structs.replace(before, state=wanted.state, stop=wanted.stop, who=who, at_ms=wall_ms())
+    stated = msgspec.structs.replace(
+        before, state=wanted.state, stop=wanted.stop, switched=msgspec.UNSET, who=who, at_ms=wall_ms()
+    )
     await service.put({DESIRED: stated})
 
 

@@ -14,6 +14,7 @@ from engine.flow.operations.reading import OperationCopy, read_copy
 from engine.flow.operations.store import DEAD_AFTER_S, OperationStore
 from engine.flow.ports.ports import Cluster
 from engine.flow.ports.state_options import StateOptions
+from engine.flow.topic_logs.last_known import stored_state
 from engine.flow.topic_logs.state_log import StateLog
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.internal_topics import STATE_CONFIGS, ensure_internal_topic
@@ -21,7 +22,7 @@ from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source, open_so
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.clients import clients_of
 from engine.services.maps import clusters_of
-from engine.state.state import OPERATION_SCOPE, StateHolder, state_topic
+from engine.state.state import OPERATION_SCOPE, DesiredState, StateHolder, desired_of, state_topic
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, in_force
 from policies.model import FlowName
@@ -40,6 +41,19 @@ class NoClusterAnswers(MirrorError):
 
     def __str__(self) -> str:
         return "; ".join(f"cluster {alias!r}: {why}" for alias, why in self.why.items())
+
+
+class ClusterUnread(MirrorError):
+    """The wanted state of a flow cannot be read on its target: flow, alias of the cluster, why."""
+
+    exit_code = 2
+
+    def __init__(self, flow: str, alias: str, why: str) -> None:
+        super().__init__(flow, alias, why)
+        self.flow, self.alias, self.why = flow, alias, why
+
+    def __str__(self) -> str:
+        return f"the wanted state of {self.flow} cannot be read on cluster {self.alias!r}: {self.why}"
 
 
 class OperationClusters(Opened):
@@ -97,6 +111,21 @@ class OperationClusters(Opened):
         if not copies:
             raise NoClusterAnswers({self.client(side).alias: why for side, why in away.items()})
         return StoredOperations(copies=copies, away=away)
+
+    async def wanted(self, side: FlowSide) -> DesiredState:
+        """Read the wanted state of the flow into a cluster.
+
+        Raises ClusterUnread if it cannot be read, NewerFormat, StateUnreadable.
+        """
+        flow = self.into(side)
+        if side in self.away:
+            raise ClusterUnread(str(flow), self.client(side).alias, self.away[side])
+        try:
+            async with asyncio.timeout(SOURCE_WITHIN_S):
+                return desired_of(await stored_state(self._ports[side], flow))
+        except (BrokerUnreachable, ConnectionLost, KafkaRefusal, TimeoutError) as gone:
+            why = str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
+            raise ClusterUnread(str(flow), self.client(side).alias, why) from gone
 
     @asynccontextmanager
     async def driving(self, holder: StateHolder) -> AsyncIterator[OperationStore]:

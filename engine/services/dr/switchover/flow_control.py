@@ -121,7 +121,7 @@ class StoredControl:
 
     async def stop(self) -> None:
         """See FlowControl."""
-        await self._want(DesiredState(state="stopped", stop="failover"))
+        await self._want(DesiredState(state="stopped", stop="failover", switched=True))
 
     async def start_reverse(self) -> str:
         """See FlowControl."""
@@ -134,6 +134,8 @@ class StoredControl:
             if before.failed_over:
                 return True
             who = f"raymirror dr on {socket.gethostname()}"
-            stated = msgspec.structs.replace(before, state=wanted.state, stop=wanted.stop, who=who, at_ms=wall_ms())
+            stated = msgspec.structs.replace(
+                before, state=wanted.state, stop=wanted.stop, switched=wanted.switched, who=who, at_ms=wall_ms()
+            )
             await service.put({DESIRED: stated})
         return False

@@ -249,7 +249,9 @@ class ReverseStep:
                 wanted = desired_of(service.load())
                 allowed = without_moved(wanted, wanted.moved_topics)
                 if wanted.failed_over:
-                    allowed = msgspec.structs.replace(allowed, state="running", stop=msgspec.UNSET)
+                    allowed = msgspec.structs.replace(
+                        allowed, state="running", stop=msgspec.UNSET, switched=msgspec.UNSET
+                    )
                 if allowed != wanted:
                     await service.put({DESIRED: allowed})
         except FlowHeld:

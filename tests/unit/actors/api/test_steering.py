@@ -57,6 +57,28 @@ def test_a_flow_that_was_failed_over_is_resumed_only_if_that_is_meant() -> None:
     assert ask("POST", f"{FLOW}/stop", view=view).status == 202
 
 
+@pytest.mark.parametrize(
+    ("failovers", "status"),
+    [
+        ([{"flow": "B->A", "at_ms": 9, "stands": True}], 409),
+        ([{"flow": "B->A", "at_ms": 9, "stands": False}], 202),
+        ([{"flow": "B->A", "at_ms": 9, "stands": True, "renamed": True}], 202),
+        ([{"flow": "B->A", "at_ms": 9, "stands": True}, {"flow": "A->B", "at_ms": 10, "stands": True}], 202),
+    ],
+)
+def test_a_failover_is_not_forgotten_while_a_later_one_of_the_reverse_flow_stands(
+    failovers: list[dict[str, Any]], status: int
+) -> None:
+    raw = msgspec.json.encode({"operation": None, "failovers": failovers})
+    found = CommandOutcome(code=0, printed=raw, said="", took_seconds=1.0)
+    view = msgspec.structs.replace(view_of(status_with(desired=Desired.STOPPED, failed_over=True)), found=found)
+    answer = ask("POST", f"{FLOW}/resume?failed_over=true", view=view)
+    assert answer.status == status
+    if status == 409:
+        assert error(answer)[1].startswith("The failover of A->B is not forgotten: a later failover of B->A stands")
+        assert "to give B what A has: POST /api/v1/flows/B-%3EA/failback" in error(answer)[1]
+
+
 @pytest.mark.parametrize("path", [MIRROR, FLOW])
 def test_a_resume_names_the_topics_that_stay_paused(path: str) -> None:
     view = view_of(status_with(paused_topics=("t", "u"), moved_topics=("u",)))

@@ -165,6 +165,18 @@ def test_a_new_start_does_not_run_a_flow_that_was_failed_over(fleet: FakeFleet, 
     assert not fleet.copiers
 
 
+def test_a_new_start_tells_a_switchover_from_a_failover(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = resumable(fleet, clock)
+    supervisor.fail_over("A->B", FailoverOutcome(records=0, groups=0, unequal=0, switched=True))
+    supervisor.step()
+    supervisor.fail_over("A->B", OUTCOME)
+    supervisor.step()
+    assert [one.stop for one in fleet.kept[-2:]] == [StopKind.SWITCHOVER, StopKind.FAILOVER]
+    again = restarted(fleet, clock, StopKind.SWITCHOVER, started_ms=clock.wall_ms() + 1)
+    assert again.refused.startswith("flow A->B: a switchover has stopped it for good, and made B the cluster")
+    again.command(Command.FORGET, "A->B")
+
+
 def test_a_command_before_the_state_is_read_does_not_undo_a_failover(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = Supervisor(SPEC, [FlowPlan(name=FLOW, fingerprint="r1")], ports(fleet, clock), by_topic)
     fleet.answers[FLOW] = DiscoveryAnswer(serial=0)

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from actors.model.states import Command, Desired, IllegalCommand, desired_after
+from actors.model.states import Command, Desired, IllegalCommand, StopKind, desired_after, turned_text
 
 
 @pytest.mark.parametrize("state", [Desired.RUNNING, Desired.PAUSED])
@@ -24,3 +24,13 @@ def test_a_stop_is_final(command: Command) -> None:
 
 def test_a_second_stop_is_harmless() -> None:
     assert desired_after(Desired.STOPPED, Command.STOP) is Desired.STOPPED
+
+
+def test_a_flow_that_a_switchover_has_stopped_names_the_other_direction_and_no_failback() -> None:
+    said = turned_text("B->A", StopKind.SWITCHOVER)
+    assert "A->B.enabled = true instead of B->A" in said
+    assert "raymirror dr switchover 'A->B'" in said
+    assert said.endswith("raymirror dr status 'B->A'")
+    assert "failback" not in said
+    assert "forget" not in said
+    assert "raymirror dr failback 'B->A'" in turned_text("B->A", StopKind.FAILOVER)

@@ -325,7 +325,19 @@ async def test_what_a_stop_is_part_of_is_read_and_written(stop: Any, kind: StopK
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow(state=Desired.STOPPED, stop=kind, at_ms=5)
     await shell.store_state("A", "B", msgspec.msgpack.encode(found.kept))
-    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=5, stop=kind.value)
+    assert FakeState.topic[DESIRED] == DesiredState(
+        state="stopped", at_ms=5, stop=stop if stop is not msgspec.UNSET else "mirror"
+    )
+    await shell.close()
+
+
+async def test_a_switchover_is_stored_as_a_failover_that_it_made_so_that_earlier_versions_stay_stopped() -> None:
+    FakeState.topic[DESIRED] = over = DesiredState(state="stopped", at_ms=5, stop="failover", switched=True)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == RememberedFlow(state=Desired.STOPPED, stop=StopKind.SWITCHOVER, at_ms=5)
+    await shell.store_state("A", "B", msgspec.msgpack.encode(found.kept))
+    assert FakeState.topic[DESIRED] == over
     await shell.close()
 
 

@@ -6,7 +6,7 @@ from contextvars import copy_context
 import pytest
 
 from policies.dr import advice
-from policies.dr.advice import AskedFrom, asked_from
+from policies.dr.advice import AskedFrom, asked_from, given_config
 from policies.dr.operation_commands import goes_on, takes_back
 
 
@@ -67,3 +67,14 @@ def test_advice_is_in_the_words_of_whoever_asked(text: Callable[[], str], typed:
     assert text() == typed
     assert over_http(text) == sent
     assert text() == typed, "another context has its own words"
+
+
+def test_a_command_that_takes_a_configuration_repeats_the_one_that_was_given() -> None:
+    with given_config("/etc/my mirror.properties"):
+        assert goes_on("failback", "A->B") == "raymirror dr failback 'A->B' --config '/etc/my mirror.properties'"
+        assert takes_back("switchover", "A->B").startswith("raymirror dr abort 'A->B' --config ")
+        assert takes_back("failback", "A->B").startswith("raymirror dr failback 'A->B' --abort --config ")
+        assert advice.RESUME.given("A->B") == "raymirror resume 'A->B'", "it asks the running mirror"
+        sent = over_http(lambda: advice.DR_STATUS.given("A->B"))
+        assert sent == "GET /api/v1/flows/A-%3EB/operations"
+    assert goes_on("failback", "A->B") == "raymirror dr failback 'A->B'"

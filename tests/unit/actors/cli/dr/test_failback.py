@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import pytest
@@ -15,17 +15,22 @@ from actors.cli.dr.failback import FailbackResult
 from actors.cli.dr.fence_choice import fence_choices
 from actors.cli.dr.operated_flow import operated_flow
 from actors.cli.main import build_parser, main
+from actors.model.requests import OVER_HTTP
 from engine.flow.failback.counting import Counted, FailbackWish
-from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import LaneRow, UnreadGroup
-from engine.flow.operations.errors import OperationRefused, StepFailed
+from engine.flow.operations.errors import NotBegun, OperationRefused, StepFailed
+from engine.flow.operations.reading import OperationCopy
+from engine.services.dr.failback import FailbackService, StoredGuard
 from engine.services.dr.operation_service import StoredOperations
 from engine.services.dr.switchover.build import NoWayToFence, SwitchoverChoices, choices_of
+from engine.state.state import DesiredState, Key, OperationEntry, OperationNotes, Value, notes_key, operation_key
+from policies.dr.advice import AskedFrom
 from policies.dr.failback import FailbackChoice
 from policies.dr.group_places import PlaceReason
 from policies.dr.operation_steps import FAILBACK, FlowSide
-from policies.dr.operations import DrOperation, Fact, OperationState, StepRecord, StepState
+from policies.dr.operations import DrOperation, Fact, NotesPlace, OperationState, StepRecord, StepState
 from tests.unit.engine.config_files import BASE
 from tests.unit.engine.flow.operations.staged import Clusters
 
@@ -217,7 +222,11 @@ def test_a_step_that_fails_says_how_to_go_on(
     answers(monkeypatch, "fail_back", StepFailed("failback", "A->B", "count", "it is refused", True))
     assert ask(config, "--yes") == exits.FAILED
     said = capsys.readouterr().err
-    assert "continue: raymirror dr failback 'A->B', or take it back: raymirror dr failback 'A->B' --abort" in said
+    again, back = f"raymirror dr failback 'A->B' --config {config}", "raymirror dr failback 'A->B' --abort"
+    assert f"continue: {again}, or take it back: {back} --config {config}" in said
+    monkeypatch.setenv(OVER_HTTP, AskedFrom.COMMAND_LINE)
+    assert ask(config, "--yes") == exits.FAILED
+    assert "--config" not in capsys.readouterr().err, "the file of the server is not that of the user"
 
 
 async def test_an_abort_needs_the_source_alone(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,6 +291,109 @@ async def test_a_source_that_answers_only_after_the_operations_were_taken_is_not
         await failback.fail_back(operated_flow(args), args)
     async with stored.opened() as store:
         assert store.operations == (), "nothing has begun"
+
+
+async def test_a_check_that_fails_ends_the_failback(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was made, so nothing is left that only `--abort` would end."""
+    args = build_parser("dr").parse_args(["dr", "failback", "A->B", "--config", config, "--fenced-by-hand", "--yes"])
+    found, stored = operated_flow(args), Clusters()
+
+    class Refusing:
+        async def do(self, _run: object) -> Any:
+            raise FailbackRefused([FailbackReason("not-failed-over", "A->B", "it was not failed over")])
+
+    class Service(LookingService):
+        def world(self, *_args: object) -> None:
+            pass
+
+    monkeypatch.setattr(
+        failback, "failback_steps", lambda *_args: dict.fromkeys((rule.name for rule in FAILBACK), Refusing())
+    )
+    answers(monkeypatch, "settled_choices", SwitchoverChoices(fence="none"))
+    service, guard = cast("FailbackService", Service()), cast("StoredGuard", None)
+    async with stored.opened() as store:
+        for _ in range(2):  # the second one finds nothing in its way
+            with pytest.raises(NotBegun, match=r"failback of A->B may not begin: .*not-failed-over"):
+                await failback._drive(store, found, service, guard, args, {})
+        assert [one.state for one in store.operations] == [OperationState.ABORTED] * 2
+        begun = failback._new(found, SwitchoverChoices(fence="none"), args)
+        await store.claim(begun, "a driver that was killed in its check")
+        with pytest.raises(NotBegun):
+            await failback._drive(store, found, service, guard, args, {})
+        assert store.current is None
+
+
+STOOD = DesiredState(state="stopped", stop="failback")
+
+
+@pytest.mark.parametrize(
+    ("forward", "back", "others", "is_finished"),
+    [
+        (STOOD, DesiredState(state="running"), (), True),
+        (STOOD, DesiredState(state="stopped", stop="mirror"), (), True),
+        (STOOD, DesiredState(state="stopped", stop="failover"), (), False),
+        (DesiredState(state="stopped", stop="failover"), DesiredState(state="running"), (), False),
+        (DesiredState(state="running"), DesiredState(state="stopped", stop="failover", switched=True), (), False),
+        (STOOD, DesiredState(state="running"), (ended(OperationState.RUNNING),), False),
+        (STOOD, DesiredState(state="running"), (ended(OperationState.ABORTED),), True),
+    ],
+)
+async def test_a_failback_that_has_finished_is_shown_again_and_none_is_begun(
+    config: str,
+    monkeypatch: pytest.MonkeyPatch,
+    forward: DesiredState,
+    back: DesiredState,
+    others: tuple[DrOperation, ...],
+    is_finished: bool,
+) -> None:
+    args = build_parser("dr").parse_args(["dr", "failback", "A->B", "--config", config, "--yes"])
+    place = NotesPlace(1, 1)
+    first = msgspec.structs.replace(ended(), notes={"lanes": place})
+    later = tuple(msgspec.structs.replace(one, id="8") for one in others)
+    notes = OperationNotes(rows=(msgspec.Raw(msgspec.json.encode(ROW)),))
+    entries: dict[Key, Value] = {operation_key(one.id): OperationEntry(operation=one) for one in (first, *later)}
+    entries[notes_key("7", "lanes", 1, 0)] = notes
+
+    class Asked:
+        away: ClassVar[dict[FlowSide, str]] = {}
+        flow = operated_flow(args).flow
+
+        async def read(self) -> StoredOperations:
+            return StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries=entries)})
+
+        async def wanted(self, side: FlowSide) -> DesiredState:
+            return forward if side is FlowSide.TARGET else back
+
+    @asynccontextmanager
+    async def clusters(*_args: object) -> AsyncIterator[Asked]:
+        yield Asked()
+
+    class GoesOn(Exception):
+        pass
+
+    def service(_found: object) -> None:
+        raise GoesOn
+
+    monkeypatch.setattr(failback, "OperationClusters", clusters)
+    monkeypatch.setattr(failback, "_service", service)
+    if not is_finished:
+        with pytest.raises(GoesOn):
+            await failback.fail_back(operated_flow(args), args)
+        return
+    found = await failback.fail_back(operated_flow(args), args)
+    assert found == FailbackResult(operation=first, was_finished=True, partitions=(ROW,))
+    assert found.exit_code == exits.OK
+
+
+def test_a_failback_that_has_finished_before_says_so_and_what_comes_next(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(monkeypatch, "fail_back", FailbackResult(operation=ended(), was_finished=True))
+    assert ask(config, "--yes") == exits.OK
+    said = capsys.readouterr().out
+    assert said.startswith("failback 7 of A->B had finished at ")
+    assert "this command has changed nothing" in said
+    assert "raymirror dr switchover 'B->A'" in said
 
 
 def test_a_failback_that_was_taken_back_counts_nothing(

@@ -35,10 +35,11 @@ def test_only_the_last_failover_of_a_flow_that_is_still_stopped_by_it_stands() -
         None,
         DesiredState(state="running"),
         DesiredState(state="stopped", stop="failback"),
+        DesiredState(state="stopped", stop="failover", switched=True),
         DesiredState(state="stopped"),
     ],
 )
-def test_a_flow_that_runs_or_was_failed_back_has_none_that_stands(wanted: DesiredState | None) -> None:
+def test_a_flow_that_runs_or_was_failed_back_or_switched_over_has_none_that_stands(wanted: DesiredState | None) -> None:
     (row,) = rows_of("A->B", [record(1, LOST)], wanted)
     assert not row.stands
 

@@ -6,15 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from actors.cli.failover import forgetting, open_operation
-from actors.cli.failover.open_operation import OperationOpen
+from actors.cli.failover.open_operation import OperationOpen, ReverseFailedOver
 from actors.model.states import NotFailedOver
 from engine.config.config import load_config
-from engine.state.state import DESIRED, DesiredState, Key, Value
+from engine.services.dr.operation_service import ClusterUnread
+from engine.state.state import DESIRED, DesiredState, Key, Value, desired_of
+from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, OperationState, StepRecord, StepState
+from policies.model import FlowName
 from tests.unit.engine.config_files import BASE
+
+IDENTITY = "replication.policy.class = IdentityReplicationPolicy\n"
 
 
 class FakeService:
@@ -24,6 +30,7 @@ class FakeService:
         self.entries: dict[Key, Value] = dict.fromkeys((DESIRED,), *entries) if entries else {}
         self.holder = ""
         self.operations: list[DrOperation] = []
+        self.back: DesiredState | ClusterUnread = DesiredState(state="running")
 
     # --- of `OperationClusters`
 
@@ -35,6 +42,16 @@ class FakeService:
 
     async def read(self) -> Any:
         return SimpleNamespace(operations=self.operations)
+
+    def into(self, _side: FlowSide) -> FlowName:
+        return FlowName("B", "A")
+
+    async def wanted(self, side: FlowSide) -> DesiredState:
+        if side is FlowSide.TARGET:
+            return desired_of(self.entries)
+        if isinstance(self.back, ClusterUnread):
+            raise self.back
+        return self.back
 
     # --- of `held`
 
@@ -50,12 +67,12 @@ class FakeService:
         self.entries |= entries
 
 
-async def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: FakeService) -> None:
+async def forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: FakeService, policy: str = "") -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(forgetting, "held", service.held)
     monkeypatch.setattr(open_operation, "OperationClusters", lambda *_args: service)
     path = tmp_path / "mm2.properties"
-    path.write_text(BASE)
+    path.write_text(BASE + policy)
     config = load_config(path)
     await forgetting.forget_failover(config, config.flows[0], "raymirror-A-B")
 
@@ -87,6 +104,43 @@ async def test_a_failover_is_kept_while_a_failback_is_open(
     assert str(refused.value).endswith("; go on with it: raymirror dr failback 'A->B'")
     assert service.holder == "", "the flow was not taken"
     assert service.entries == {DESIRED: DesiredState(state="stopped", stop="failover")}
+
+
+@pytest.mark.parametrize("switched", [True, msgspec.UNSET])
+async def test_a_stop_is_kept_while_a_later_failover_of_the_reverse_flow_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switched: Any
+) -> None:
+    ours = DesiredState(state="stopped", stop="failover", switched=switched, at_ms=5)
+    service = FakeService(ours)
+    service.back = DesiredState(state="stopped", stop="failover", at_ms=9)
+    with pytest.raises(ReverseFailedOver) as refused:
+        await forget(tmp_path, monkeypatch, service, IDENTITY)
+    assert "a later failover of B->A stands, so applications write to A" in str(refused.value)
+    assert "to give B what A has: raymirror dr failback 'B->A'" in str(refused.value)
+    assert service.entries == {DESIRED: ours}
+    await forget(tmp_path, monkeypatch, service)  # copies of other names make no loop
+    assert not desired_of(service.entries).failed_over
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        DesiredState(state="running", at_ms=9),
+        DesiredState(state="stopped", stop="failback", at_ms=9),
+        DesiredState(state="stopped", stop="failover", switched=True, at_ms=9),
+        DesiredState(state="stopped", stop="failover", at_ms=3),
+        ClusterUnread("B->A", "A", "no broker answers"),
+    ],
+)
+async def test_what_stopped_the_reverse_flow_otherwise_or_before_keeps_no_failover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], back: Any
+) -> None:
+    service = FakeService(DesiredState(state="stopped", stop="failover", at_ms=5))
+    service.back = back
+    await forget(tmp_path, monkeypatch, service, IDENTITY)
+    assert not desired_of(service.entries).failed_over
+    is_unread = "whether a failover of B->A stands is not known" in capsys.readouterr().err
+    assert is_unread is isinstance(back, ClusterUnread)
 
 
 @pytest.mark.parametrize("entries", [(), (DesiredState(state="running"),), (DesiredState(state="stopped"),)])

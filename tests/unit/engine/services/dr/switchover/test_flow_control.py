@@ -48,6 +48,7 @@ async def test_the_next_mirror_finds_what_was_wanted(
     assert kept.wanted is not None
     assert kept.wanted.moved_topics == ("t",)
     assert (kept.wanted.state, kept.wanted.failed_over, kept.wanted.paused_topics) == (state, is_over, ("t",))
+    assert (kept.wanted.switched is True) is is_over, "a switchover stops it, no failover"
 
 
 @pytest.mark.parametrize("stop", ["failover", "failback"])
