@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.admin import create_topic
+from bench.errors import BenchError
 from bench.parts import Parts, report
 from bench.story.backlog import Cell, cells_of, commit, commits_of, write
 from bench.story.desk import Desk
@@ -28,6 +29,7 @@ _SMALL = "x200000x20000"
 _CELLS = f"8x50,100x50{_SMALL},1000x50{_SMALL},100x500{_SMALL},100x5000{_SMALL}"
 _QUICK_CELLS = "8x5x20000x2000"
 _HEAP_MIB = 2048
+_BACK_S, _REFUSED = 180.0, 2
 COPYING_STEPS = {"failback": ("new-copy",)}
 """Steps whose time grows with the records; all others depend on partitions, groups, or what is not copied yet."""
 
@@ -105,9 +107,7 @@ class Timed:
         _, failed = desk.raymirror("failover", f"{B}->{A}", "--config", str(self._back), codes=(0, 4))
         write(scene.address(A), cell.places, cell.new)
         scene.clusters[B].restart(broker)
-        _, returned = desk.raymirror(
-            *("dr", "failback", f"{B}->{A}", "--config", str(self._back), "--yes"), codes=(0, 4)
-        )
+        returned = self._fail_back()
         counts = failback_counts(returned)
         seconds = {
             "switchover": operation_steps(switched),
@@ -122,6 +122,20 @@ class Timed:
             bytes_of_full_copy=counts.bytes_of_full_copy,
             at_wanted=at_wanted(seconds, counts.new),
         )
+
+    def _fail_back(self) -> dict[str, Any]:
+        """Fail back; a broker that has just come back with thousands of partitions does not know them all at once."""
+        words, give_up_at = (
+            ("dr", "failback", f"{B}->{A}", "--config", str(self._back), "--yes"),
+            time.monotonic() + _BACK_S,
+        )
+        while True:
+            code, returned = self._desk.raymirror(*words, codes=(0, 2, 4))
+            if code != _REFUSED:
+                return returned
+            if time.monotonic() > give_up_at:
+                raise BenchError("raymirror", f"no failback within {_BACK_S:.0f} s of the cluster's return")
+            time.sleep(1.0)
 
     def _copy_one_each(self) -> None:
         """Let a record of each partition go from B to A: a failback needs the epoch that was copied last."""
