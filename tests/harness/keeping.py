@@ -112,15 +112,6 @@ class Sides:
         return {(one.group, one.partition): (one.source_offset, one.target_offset) for one in found}
 
 
-async def until_equal(sides: Sides, group: str, partitions: int) -> None:
-    """Wait until the target has an offset for so many partitions."""
-
-    async def equal() -> bool:
-        return len(await sides.stored(group)) == partitions
-
-    await until(equal, lambda: f"{group}: no offsets on the target")
-
-
 async def until_moved(sides: Sides, group: str) -> dict[int, int]:
     """Wait until the group's last checkpoints are of what it has committed on the source, and the target has them.
 

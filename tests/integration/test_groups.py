@@ -9,7 +9,7 @@ from policies.groups import GroupState
 from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import delete_records
-from tests.harness.keeping import POLLED, Sides, keeping, rounds, until, until_equal, until_moved
+from tests.harness.keeping import POLLED, Sides, keeping, rounds, until, until_moved
 from tests.harness.load import Sent, numbered, produce, producer
 from tests.harness.mirror import Mirror
 
@@ -81,7 +81,7 @@ async def test_a_group_with_members_on_the_target_is_not_touched(mirror: Mirror)
             await until(lambda: keeper.report.active == 1, lambda: keeper.report)
             assert (await sides.target.states([group])).found == {group: GroupState.ACTIVE}
             assert await sides.stored(group) == {}
-        await until_equal(sides, group, 1)
+        await until_moved(sides, group)
         (checkpoint,) = (await sides.checkpoints()).values()
         assert await sides.stored(group) == {0: checkpoint[1]}
 
@@ -95,7 +95,7 @@ async def test_a_group_that_goes_back_is_followed_and_one_that_read_on_is_left(m
         await run.until_copied()
         for group in (back, ahead):
             await stock.commit(mirror.source, group, topic, {0: 40})
-            await until_equal(sides, group, 1)
+            await until_moved(sides, group)
         forty = (await sides.stored(back))[0]
         await stock.commit(mirror.target, ahead, copied, {0: forty + 5})
         await stock.commit(mirror.source, back, topic, {0: 10})
@@ -147,7 +147,7 @@ async def test_mirrored_groups_outlive_a_minute_of_retention(source_cluster: Emb
             await run.until_copied()
         await stock.commit(mirror.source, group, topic, {0: 20})
         async with keeping(mirror, "sync.group.offsets.interval.seconds = 60"), Sides(mirror) as sides:
-            await until_equal(sides, group, 1)
+            await until_moved(sides, group)
             await sides.target.commit("nobodys", {TopicPartition(copied, 0): (5, "")})
 
             async def forgotten() -> bool:

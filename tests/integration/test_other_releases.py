@@ -17,7 +17,7 @@ from tests.conftest import Pair
 from tests.harness import groups as stock
 from tests.harness.admin import own_configs
 from tests.harness.compare import assert_identical, read_topic
-from tests.harness.keeping import POLLED, Sides, keeping, until_equal, until_moved
+from tests.harness.keeping import POLLED, Sides, keeping, until_moved
 from tests.harness.live import write_properties
 from tests.harness.load import append, numbered, produce, producer
 from tests.harness.mirror import Mirror, Run, cluster_client
