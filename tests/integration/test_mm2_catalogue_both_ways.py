@@ -122,7 +122,7 @@ async def test_a_group_fails_over_by_mm2s_client(mirror: GroupMirror, java: Any,
     await stock.commit(source, group, TOPIC, stand)
 
     async def told() -> bool:
-        return len({one.partition for one in await mirror.checkpoints(flow, group, copied)}) == PARTITIONS
+        return {one.partition: one.source_offset for one in await mirror.checkpoints(flow, group, copied)} == stand
 
     await mirror.until(told, "checkpoints of all partitions")
     utils = java.org.apache.kafka.connect.mirror.RemoteClusterUtils

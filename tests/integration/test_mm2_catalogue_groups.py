@@ -151,9 +151,12 @@ async def test_a_group_far_behind_goes_on_and_then_back(story: GroupMirror, way:
         there = await story.until_equal(way.flow, group, way.topic, way.copied)
         assert there.keys() == {partition}
     told = await story.assert_exact(way.flow, group, way.topic, way.copied)
-    assert [one.source_offset for one in told] == steps
+    walked = [
+        one for one in told if one.source_offset in steps
+    ]  # before the map tells of it, the end of the copy serves
+    assert [one.source_offset for one in walked] == steps
     assert rises(told[:-1])
-    assert told[-1].target_offset == told[0].target_offset
+    assert walked[-1].target_offset == walked[0].target_offset
 
 
 @ways
