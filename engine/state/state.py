@@ -65,6 +65,16 @@ class DesiredState(Value, frozen=True, kw_only=True):
     moved_topics: tuple[str, ...] = ()
     switched: bool | msgspec.UnsetType = msgspec.UNSET
 
+    def in_state(
+        self,
+        state: Literal["running", "paused", "stopped"],
+        *,
+        stop: StoredStop | msgspec.UnsetType = msgspec.UNSET,
+        switched: bool | msgspec.UnsetType = msgspec.UNSET,
+    ) -> "DesiredState":
+        """Return it in another state: its topics stay, and nothing of an earlier stop does."""
+        return msgspec.structs.replace(self, state=state, stop=stop, switched=switched)
+
     @property
     def failed_over(self) -> bool:
         """Whether a failover or a failback stopped the flow, so that no start copies it."""

@@ -122,6 +122,21 @@ def waited_for(stored: StoredOperations) -> Iterator[str]:
         )
 
 
+@asynccontextmanager
+async def ended_by_its_check(check: str, abort: Callable[[str], Awaitable[DrOperation]]) -> AsyncIterator[None]:
+    """Take an operation back whose step `check` fails in the block, so that nothing is left to be done.
+
+    Raises NotBegun then.
+    """
+    try:
+        yield
+    except StepFailed as failure:
+        if failure.step != check:
+            raise
+        await abort(failure.why)
+        raise NotBegun(failure.kind, failure.flow, failure.why) from failure
+
+
 class Drive:
     """One driver of the operations of a flow."""
 
@@ -165,13 +180,8 @@ class Drive:
         Raises what `OperationDriver` raises, and NotBegun.
         """
         new = new_operation(self._found.flow.name, kind, choices.facts())
-        try:
+        async with ended_by_its_check(TABLES[kind][0].name, self.abort):
             return await self.run(lambda driver: driver.start(new), choices)
-        except StepFailed as failure:
-            if failure.step != TABLES[kind][0].name:
-                raise
-            await self.abort(failure.why)
-            raise NotBegun(failure.kind, failure.flow, failure.why) from failure
 
     async def resume(self, ignore: Sequence[str] = ()) -> DrOperation:
         """Go on with the operation that has not ended; `ignore`: reasons that the operator accepts from now on."""

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_url_arguments, run_remotely
 from actors.cli.common.questions import confirm
-from actors.cli.dr.driving import ShownProgress, waited_for
+from actors.cli.dr.driving import ShownProgress, ended_by_its_check, waited_for
 from actors.cli.dr.failback_tables import show_failback, show_look
 from actors.cli.dr.fence_choice import add_fence_arguments, fence_choices
 from actors.cli.dr.flow_choice import add_flow
@@ -34,7 +35,7 @@ from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGrou
 from engine.flow.failback.source_alone import undo_steps
 from engine.flow.failback.steps import failback_steps
 from engine.flow.operations.driver import OperationDriver
-from engine.flow.operations.errors import NotBegun, OperationRefused, StepFailed
+from engine.flow.operations.errors import OperationRefused
 from engine.flow.operations.fencing import Fence
 from engine.flow.operations.store import OperationStore, Row
 from engine.kafka.admin.settings import KafkaSettings
@@ -233,10 +234,11 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
                 raise OperationRefused("target-answers", f"cluster {flow.name.target!r} answers: {GO_ON}")
             store = await stack.enter_async_context(clusters.driving(holder))
             return FailbackResult(operation=await alone(store, found, clusters, releases=True))
-        if not args.abort and (done := await finished_already(clusters)) is not None:
+        stored = await clusters.read()
+        if not args.abort and (done := await finished_already(clusters, stored)) is not None:
             return done
         service = await stack.enter_async_context(_service(found))
-        for text in waited_for(await clusters.read()):
+        for text in waited_for(stored):
             ShownProgress().told(text)
         guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
         await service.prepare()
@@ -250,13 +252,12 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
         )
 
 
-async def finished_already(clusters: OperationClusters) -> FailbackResult | None:
+async def finished_already(clusters: OperationClusters, stored: StoredOperations) -> FailbackResult | None:
     """Return the last failback of the flow if its end still holds: both directions are as it has left them.
 
     None if an operation has not ended, or the flow or its reverse was failed over or switched over since. Raises
-    NoClusterAnswers, ClusterUnread, NewerFormat, StateUnreadable.
+    ClusterUnread, NewerFormat, StateUnreadable.
     """
-    stored = await clusters.read()
     if stored.away or running(stored.operations) is not None:
         return None
     name = str(clusters.flow.name)
@@ -330,15 +331,10 @@ async def _drive(
     driver = OperationDriver(store, name, steps, ShownProgress(), away)
     if args.abort:
         return await driver.abort(who_operates(), "asked for")
-    try:
+    async with ended_by_its_check(FAILBACK[0].name, partial(driver.abort, who_operates())):
         if current is not None:
             return await driver.resume(who_operates(), _added(current, args))
         return await driver.start(_new(found, choices, args))
-    except StepFailed as failure:
-        if failure.step != FAILBACK[0].name:
-            raise
-        await driver.abort(who_operates(), failure.why)  # its check makes nothing: nothing is left to be done
-        raise NotBegun(failure.kind, failure.flow, failure.why) from failure
 
 
 def _added(operation: DrOperation, args: argparse.Namespace) -> dict[str, Fact]:

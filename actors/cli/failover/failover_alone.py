@@ -175,12 +175,9 @@ def note_here(path: Path, flow: str) -> None:
 def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
     """Return the wanted state after a failover: stopped, and no later `run` copies again without a confirmation."""
     return msgspec.structs.replace(
-        desired_of(entries),
-        state="stopped",
+        desired_of(entries).in_state("stopped", stop="failover"),
         who=f"raymirror failover on {socket.gethostname()}",
         at_ms=wall_ms(),
-        stop="failover",
-        switched=msgspec.UNSET,
     )
 
 

@@ -1,6 +1,5 @@
 """Forgets the failover of a flow that no mirror runs, for `raymirror run CONFIG --forget-failover FLOW`."""
 
-import msgspec
 
 from actors.cli.failover.open_operation import refuse_forgetting
 from actors.cli.failover.owning import holder_of, known_dead
@@ -22,4 +21,4 @@ async def forget_failover(config: MirrorConfig, flow: FlowConfig, mirror: str) -
         wanted = desired_of(service.load())
         if wanted.state != "stopped" or wanted.stop != "failover":
             raise NotFailedOver(str(flow.name))
-        await service.put({DESIRED: msgspec.structs.replace(wanted, stop="mirror", switched=msgspec.UNSET)})
+        await service.put({DESIRED: wanted.in_state("stopped", stop="mirror")})

@@ -185,8 +185,8 @@ class GroupMoves:
 
     async def _anew_row(self, group: str, lane: FailedBackLane, target: int, source: int) -> MovedPartition:
         """Place a group in a partition that was made anew; `source`: its commit there before that."""
-        copied, again = self._copied(lane, target)
-        here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, copied)
+        read, again = self._copied(lane, target)
+        here, is_gone = (-1, False) if target < 0 else await self._in_new(lane, read)
         there, was_gone, is_mapped = -1, False, True
         if source >= 0:
             copied = await self._copy_of(lane, source)

@@ -253,8 +253,9 @@ class Translations:
     def _end_of_copy(self, lane: TopicPartition, target: TopicPartition) -> EndOfCopy | None:
         """Return where the copy of a lane ends; None if it is not known, or not on the target any more."""
         head, ends = self._maps.head(lane), self._ends.get(target)
-        known = head is not None and ends is not None and ends[0] <= head.target_next <= ends[1]
-        return EndOfCopy(head.source_next, head.target_next) if head is not None and known else None
+        if head is None or ends is None or not ends[0] <= head.target_next <= ends[1]:
+            return None
+        return EndOfCopy(head.source_next, head.target_next)
 
     def _within(self, place: TranslatedOffset) -> TranslatedOffset:
         """Check an answer against the target's log."""

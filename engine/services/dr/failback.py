@@ -240,11 +240,8 @@ class StoredGuard:
 
 async def _want(service: StateService, wanted: DesiredState) -> None:
     who = f"raymirror dr failback on {socket.gethostname()}"
-    before = desired_of(service.load())
-    stated = msgspec.structs.replace(
-        before, state=wanted.state, stop=wanted.stop, switched=msgspec.UNSET, who=who, at_ms=wall_ms()
-    )
-    await service.put({DESIRED: stated})
+    stated = desired_of(service.load()).in_state(wanted.state, stop=wanted.stop)
+    await service.put({DESIRED: msgspec.structs.replace(stated, who=who, at_ms=wall_ms())})
 
 
 @asynccontextmanager

@@ -134,8 +134,6 @@ class StoredControl:
             if before.failed_over:
                 return True
             who = f"raymirror dr on {socket.gethostname()}"
-            stated = msgspec.structs.replace(
-                before, state=wanted.state, stop=wanted.stop, switched=wanted.switched, who=who, at_ms=wall_ms()
-            )
-            await service.put({DESIRED: stated})
+            stated = before.in_state(wanted.state, stop=wanted.stop, switched=wanted.switched)
+            await service.put({DESIRED: msgspec.structs.replace(stated, who=who, at_ms=wall_ms())})
         return False

@@ -10,8 +10,6 @@ copies have a prefix         the reverse flow copies the target's own topics: fr
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-import msgspec
-
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal
 from engine.core.offset_map.map_blocks import map_topic
@@ -249,9 +247,7 @@ class ReverseStep:
                 wanted = desired_of(service.load())
                 allowed = without_moved(wanted, wanted.moved_topics)
                 if wanted.failed_over:
-                    allowed = msgspec.structs.replace(
-                        allowed, state="running", stop=msgspec.UNSET, switched=msgspec.UNSET
-                    )
+                    allowed = allowed.in_state("running")
                 if allowed != wanted:
                     await service.put({DESIRED: allowed})
         except FlowHeld:

@@ -357,6 +357,16 @@ class Played(Clusters):
         async with self.opened(border) as store:
             yield self.drives_back(store)
 
+    def read_on(self, group: str, *names: str) -> None:
+        """Let applications write these to the target when the step of the groups begins, and a group read them."""
+
+        def written(_asked: str) -> None:
+            if self.says[-1:] == ["do groups"] and names[0] not in self.there[0].names():
+                self.there[0].write(*names)
+                self.groups["B"].put(group, {TopicPartition("t", 0): self.there[0].behind(names[-1])})
+
+        self.groups["B"].before = written
+
     def reading(self, cluster: str, group: str, partition: int = 0) -> list[str]:
         """Return what a consumer of the group reads from its commit on."""
         log = (self.here if cluster == "A" else self.there)[partition]

@@ -398,15 +398,9 @@ async def test_groups_read_in_a_topic_made_anew_what_they_have_not_read() -> Non
 
 @pytest.mark.parametrize("choice", CHOICES)
 async def test_a_group_that_reads_on_is_placed_where_a_topic_made_anew_ends(choice: FailbackChoice) -> None:
-    played, more = await parted(choice), ["m0", "m1"]
+    played = await parted(choice)
     played.groups["B"].put("billing", {HERE: played.there[0].behind("p5")})
-
-    def read_on(_asked: str) -> None:
-        if played.says[-1:] == ["do groups"] and "m0" not in played.there[0].names():
-            played.there[0].write(*more)
-            played.groups["B"].put("billing", {HERE: played.there[0].behind("m1")})
-
-    played.groups["B"].before = read_on
+    played.read_on("billing", "m0", "m1")
     async with played.opened() as store:
         operation = await played.drives_back(store).start(failback(**played.choices))
         moved = {one.group: one for one in store.notes(operation, GROUPS, MovedPartition) or ()}["billing"]

@@ -198,13 +198,7 @@ async def test_a_group_that_reads_on_is_placed_where_the_copies_end_and_reads_th
     for cluster, log in (("A", played.here[0]), ("B", played.there[0])):
         played.groups[cluster].put("billing", {HERE: log.behind("p5")})
     played.groups["A"].put("billing", {HERE: played.here[0].behind("d5")})
-
-    def read_on(_asked: str) -> None:
-        if played.says[-1:] == ["do groups"] and "m0" not in played.there[0].names():
-            played.there[0].write(*more)
-            played.groups["B"].put("billing", {HERE: played.there[0].behind("m2")})
-
-    played.groups["B"].before = read_on
+    played.read_on("billing", *more)
     async with played.opened() as store:
         operation = await played.drives_back(store).start(failback())
         (moved,) = store.notes(operation, GROUPS, MovedPartition) or ()
