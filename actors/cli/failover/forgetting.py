@@ -1,6 +1,5 @@
 """Forgets the failover of a flow that no mirror runs, for `raymirror run CONFIG --forget-failover FLOW`."""
 
-
 from actors.cli.failover.open_operation import refuse_forgetting
 from actors.cli.failover.owning import holder_of, known_dead
 from actors.model.states import NotFailedOver

@@ -1,14 +1,13 @@
 """Drills beside a measured mirror: one after the other, until the context ends."""
 
-import os
-import subprocess
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from bench.dr.commands import Outcome
 from bench.errors import BenchError
+from bench.latency import drills
 from bench.latency.drills import Drills
 
 
@@ -17,18 +16,19 @@ class Command:
 
     def __init__(self, code: int) -> None:
         self.code, self.begun, self.seen = code, 0, threading.Event()
-        self.pid = 7
+        self.words: tuple[str, ...] = ()
 
-    def begin(self, words: list[str], **options: Any) -> "Command":
-        assert words[3:6] == ["dr", "drill", "A->B"]
-        options["stderr"].write(b"what is wrong")
+    def begin(self, words: tuple[str, ...], _folder: Path, _env: object, *, nice: int) -> "Command":
+        assert words[:3] == ("dr", "drill", "A->B")
+        assert nice == 19
+        self.words = words
         self.begun += 1
         return self
 
-    def wait(self) -> int:
+    def wait(self) -> Outcome:
         if self.begun >= 2 or self.code not in (0, 4):
             self.seen.set()
-        return self.code
+        return Outcome(self.words, self.code, "", "what is wrong")
 
 
 @pytest.mark.parametrize(("code", "why"), [(0, ""), (4, ""), (1, "ended with 1: what is wrong")])
@@ -36,8 +36,7 @@ def test_drills_run_until_the_end_or_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, why: str
 ) -> None:
     command = Command(code)
-    monkeypatch.setattr(subprocess, "Popen", command.begin)
-    monkeypatch.setattr(os, "setpriority", lambda *_of: None)
+    monkeypatch.setattr(drills, "WatchedCommand", command.begin)
     with Drills("A->B", tmp_path / "config", {}) as found:
         assert command.seen.wait(60.0)
     if why:
