@@ -30,9 +30,9 @@ class Outcome:
 
 
 class WatchedCommand:
-    """`python -m actors WORDS`; its standard error is read while it runs. `nice`: its priority."""
+    """`python -m actors WORDS`; its standard error is read while it runs."""
 
-    def __init__(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, nice: int = 0) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
         self._words = words
         self._lines: list[str] = []
         self._out_file = folder / "command.out"
@@ -46,8 +46,6 @@ class WatchedCommand:
                 env={**env, "PYTHONPATH": str(_ROOT)},
                 cwd=folder,
             )
-        if nice:
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -50,7 +50,7 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
 }
 SYSTEMS = (BROKER, _OURS, *LAUNCHES)
 CHOICES = (*SYSTEMS, _DRILLED)
-"""`raymirror-drilled`: drills of the mirror run one after the other while it is measured."""
+"""`raymirror-drilled`: scheduled drills of the mirror run one after the other while it is measured."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +156,7 @@ class Latency:
             drills = None
             if system == _DRILLED:
                 flow = f"{job.alias}->target"
-                drills = partial(Drills, flow, Path(launch.command[-1]), launch.environment)
+                drills = partial(Drills, flow, Path(launch.command[-1]))
             yield Subject(system, f"{job.alias}.", tree, port, drills)
 
     def _run(self, subject: "Subject", rate: int, topic: str) -> Figures:

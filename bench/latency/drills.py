@@ -1,26 +1,20 @@
 """Drills of a mirror, one after the other, while its latency is measured: each as the mirror's own schedule runs it."""
 
-import os
+import asyncio
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from bench.dr.commands import WatchedCommand
+from actors.config import config_ref
+from actors.drills.process import DrillOrder, drill_apart
 from bench.errors import BenchError
-
-_NICE = 19
-_DONE = (0, 4)
-_PATIENCE_S = "120"
 
 
 class Drills:
     """A context in which drills of a flow run; `count`: how many have ended. Its exit waits for the last one."""
 
-    def __init__(self, flow: str, config: Path, environment: Mapping[str, str]) -> None:
-        self._words = ("dr", "drill", flow, "--config", str(config), "--timeout", _PATIENCE_S, "--json")
-        self._folder = config.parent
-        self._env = {**os.environ, **environment}
+    def __init__(self, flow: str, config: Path) -> None:
+        self._order = DrillOrder(flow=flow, config=config_ref.refer(config))
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._why = ""
@@ -35,18 +29,11 @@ class Drills:
         self._thread.join()
 
     def require_done(self) -> None:
-        """Raise BenchError if a drill did not come to its end, or none has ended."""
+        """Raise BenchError if a drill stored no result, or none has ended."""
         if self._why or not self.count:
-            raise BenchError("raymirror dr drill", self._why or "no drill has ended")
+            raise BenchError("a scheduled drill", self._why or "none has ended")
 
     def _run(self) -> None:
         while not self._ends.is_set() and not self._why:
-            try:
-                outcome = WatchedCommand(self._words, self._folder, self._env, nice=_NICE).wait()
-            except BenchError as error:
-                self._why = str(error)
-                return
-            if outcome.code in _DONE:
-                self.count += 1
-            else:
-                self._why = outcome.told
+            self._why = asyncio.run(drill_apart(self._order))
+            self.count += not self._why

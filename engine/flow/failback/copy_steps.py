@@ -15,6 +15,7 @@ import msgspec
 from engine.base.clock import now_s, pause, wall_ms
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import How
+from engine.core.position.position import Position
 from engine.flow.failback.copying import copy_until, next_epoch, positions_of
 from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late, keep_rows
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
@@ -183,10 +184,8 @@ class NewCopy(FailbackStep):
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
         source, target = world.source.cluster, world.target.cluster
-        expired = await self._expired(rows)
-        if any(expired.values()):
-            run.say(f"the target's retention has deleted {sum(expired.values())} offsets before they were copied")
-        options = world.back_options(left_out, {row.copy_topic for row in rows if expired[row.target]})
+        rows = await self._see_expired(run, rows)
+        options = world.back_options(left_out, {row.copy_topic for row in rows if row.expired})
         await self._hold_tombstones(run, rows)
         ends = await self._ends(run, echoes)
         await self._bury(run, [row for row in rows if not row.made and _must_bury(row, ends[row.target])])
@@ -209,19 +208,22 @@ class NewCopy(FailbackStep):
         return {
             "partitions": len(rows),
             "tombstones_in_doubt": len(doubted),
-            "expired": sum(expired.values()),
+            "expired": sum(row.expired for row in rows),
         }
 
-    async def _expired(self, rows: Sequence[LaneRow]) -> dict[TopicPartition, int]:
-        """Count the offsets that the target's retention has deleted since they were counted, before they were copied.
+    async def _see_expired(self, run: StepRun, rows: Sequence[LaneRow]) -> tuple[LaneRow, ...]:
+        """Count and store the offsets that the target's retention has deleted before they were copied; return all rows.
 
         Nobody has these records any more. Without them a failback could end neither way here.
         """
         begun = await positions_of(self.world.source.cluster, self.world.back)
         starts = await self.world.target.cluster.offsets([row.target for row in rows], EARLIEST)
-        nexts = {row.target: starts[row.target] if row.made else row.target_next for row in rows}
-        nexts |= {lane: one.source_next for lane, one in begun.items() if lane in nexts}
-        return {lane: max(0, starts[lane] - at) for lane, at in nexts.items()}
+        seen = tuple(_expired_to(row, begun.get(row.target), starts[row.target]) for row in rows)
+        if seen != tuple(rows):
+            await keep_rows(run, seen)
+            count = sum(row.expired for row in seen)
+            run.say(f"the target's retention has deleted {count} offsets before they were copied")
+        return seen
 
     async def _hold_tombstones(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
         """Let the target keep tombstones that its cleaner has not seen yet; the end of the failback restores it."""
@@ -296,6 +298,16 @@ class NewCopy(FailbackStep):
                 written[str(row.source)] = f"records between {first} and {joined.offset} are on the source alone"
         if written:
             raise SourceWritten(written)
+
+
+def _expired_to(row: LaneRow, begun: Position | None, start: int) -> LaneRow:
+    """Return a row with what lies between the next offset of its copy and the start of the log, each offset once."""
+    if begun is not None:
+        at = begun.source_next
+    else:
+        at = start if row.made else row.target_next
+    gone = start - max(at, row.expired_to)
+    return msgspec.structs.replace(row, expired=row.expired + gone, expired_to=start) if gone > 0 else row
 
 
 def _must_bury(row: LaneRow, target_end: int) -> bool:

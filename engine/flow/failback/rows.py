@@ -22,7 +22,8 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     `compacted`: what only the source has is copied by its keys. `buries`: the target may have lost tombstones, so keys
     that it lacks are deleted on the source. `tombstones_until_ms`: until then (Unix ms) it keeps all of them; -1: its
     topic is not compacted. `lacks_by_deletion`: a key of P that it lacks was deleted there. `lacking`: so these are
-    deleted, too, not only keys whose tombstones it has still.
+    deleted, too, not only keys whose tombstones it has still. `expired`: offsets below `expired_to` that the target's
+    retention deleted before they were copied.
     """
 
     topic: str
@@ -40,6 +41,8 @@ class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     tombstones_until_ms: int = -1
     lacks_by_deletion: bool = False
     lacking: bool = False
+    expired: int = 0
+    expired_to: int = -1
 
     def may_lack_tombstones(self, now_ms: int) -> bool:
         """Whether the target's cleaner may have removed tombstones by then that were there when this was counted."""

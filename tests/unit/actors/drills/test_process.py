@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,6 +58,18 @@ async def test_what_a_process_says_before_it_fails_is_the_reason(tmp_path: Path)
     order = msgspec.structs.replace(ORDER, config=ConfigRef(path=str(tmp_path / "none.properties"), digest="d"))
     why = await drill_apart(order)
     assert "none.properties" in why
+
+
+@pytest.mark.local
+@pytest.mark.skipif(sys.platform != "linux", reason="another system's scheduler has no such class")
+def test_what_it_starts_gets_only_the_processor_time_that_nobody_wants() -> None:
+    told = "print(os.nice(0), os.sched_getscheduler(0) == os.SCHED_IDLE)"
+    code = (
+        "import os, subprocess, sys\nfrom actors.drills.process import step_aside\nstep_aside()\n"
+        f"subprocess.run([sys.executable, '-c', 'import os; {told}'], check=True)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert said.stdout.split() == ["19", "True"]
 
 
 @pytest.mark.local

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -231,24 +231,51 @@ async def test_what_the_source_has_deleted_of_its_own_is_counted_and_the_rest_go
         assert not moved[group].is_equal
 
 
-async def test_new_records_that_expire_before_they_are_copied_are_counted_and_the_rest_goes_back() -> None:
-    played = await failed_over(late=False)
+async def expiring(kill_at: int = -1) -> tuple[Played, list[str]]:
+    """A flow that failed over; retention on the target deletes new records when the failback begins to copy them.
+
+    Returned too: what the source is asked after that. `kill_at`: at which of these the driver is killed.
+    """
+    played, then = await failed_over(late=False), list[str]()
     start = played.there[0].behind("n3")
 
-    def expire(asked: str) -> None:
+    def begun(asked: str) -> None:
         moves = [one for one in played.says if one.startswith("do ")]
-        if asked == "acquire" and moves[-1:] == ["do turn"]:
+        if not then and asked == "acquire" and moves[-1:] == ["do turn"]:
             played.there[0].batches = [one for one in played.there[0].batches if one.header.base_offset >= start]
             played.there[0].start = start
-            played.a.begun = lambda _asked: None
+            then.append(asked)
+        elif moves[-1:] == ["do new-copy"]:
+            then.append(asked)
+            if len(then) == kill_at:
+                raise Killed
 
-    played.a.begun = expire
+    played.a.begun = begun
+    return played, then
+
+
+async def test_new_records_that_expire_before_they_are_copied_are_counted_and_the_rest_goes_back() -> None:
+    played, asked = await expiring()
     async with played.failing_back() as driver:
         operation = await driver.start(failback())
     assert played.here[0].names() == [*P, *N[4:]]
     copied = operation.step("new-copy")
     assert copied is not None
     assert int(copied.facts["expired"]) >= 4, "and the markers before them"
+    for at in range(2, len(asked)):
+        await expired_are_counted_after_a_kill(at, copied.facts)
+
+
+async def expired_are_counted_after_a_kill(at: int, facts: Mapping[str, object]) -> None:
+    played, _ = await expiring(at)
+    await killed(played, Border())
+    played.a.begun = lambda _asked: None
+    async with played.opened() as store:
+        operation = await played.drives_back(store).resume("bob")
+    assert played.here[0].names() == [*P, *N[4:]]
+    copied = operation.step("new-copy")
+    assert copied is not None
+    assert copied.facts == facts, f"killed at request {at}"
 
 
 async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:
