@@ -1,10 +1,11 @@
 """Runs one scheduled drill in a process of its own, at the lowest priority, on the machine of the Metadata process.
 
 There it disturbs nothing: it has its own Python, memory and connections, and on a machine that also copies it gets only
-the processor time that nobody else wants, and gives it up at once (SCHED_IDLE, where the system has it: at nice 19 alone
-a copier that wakes may wait until the drill's turn is over, some milliseconds). On a cluster that is the head node, where
-no copier needs to run. The process reads from its standard input which flow to drill, and ends in order when that is closed: so it does not outlive the
-process that started it. What a killed one has left, the next drill takes away.
+the processor time that nobody else wants, and gives it up at once: SCHED_IDLE. At nice 19 alone a copier that wakes may
+wait some milliseconds until the drill's turn is over. On a cluster that is the head node, where no copier needs to run.
+
+The process reads from its standard input which flow to drill, and ends in order when that is closed: so it does not
+outlive the process that started it. What a killed one has left, the next drill takes away.
 """
 
 import asyncio
@@ -115,7 +116,8 @@ def step_aside() -> None:
     """Give this thread, and all that it starts, the lowest priority there is."""
     os.nice(_LOWEST)
     if sys.platform == "linux":
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        with suppress(OSError):  # a sandbox may refuse it, and nice 19 remains
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def main() -> int:

@@ -105,6 +105,7 @@ async def test_only_new_records_go_back_and_groups_read_exactly_the_next_one(
     assert await case.reads(source_cluster, "gone-inside", 3) == values(SHARED[30:33])
     code, again, errors = await case.fails_back()
     assert (code, again["was_finished"], again["operation"]) == (0, True, found["operation"]), errors
+    assert await case.fails_back("--dry-run") == (code, again, "")
 
 
 @pytest.mark.full

@@ -29,7 +29,7 @@ from actors.observability.instants import clock_text
 from actors.ray.launch import usual_name
 from engine.base.errors import MirrorError
 from engine.flow.failback.counting import Counted, FailbackWish
-from engine.flow.failback.errors import FailbackReason
+from engine.flow.failback.errors import NOT_FAILED_OVER, FailbackReason
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.failback.source_alone import undo_steps
@@ -154,27 +154,32 @@ def run_failback(args: argparse.Namespace) -> int:
         return code
     found = operated_flow(args)
     if args.dry_run:
-        counted = asyncio.run(look(found, args))
-        if args.json:
-            print(msgspec.json.encode(_as_json(counted)).decode())
-        else:
-            show_look(counted)
-        return exits.NOT_EQUAL if counted.reasons else exits.OK
+        seen = asyncio.run(look(found, args))
+        return _show_result(seen, args, found.flow.name) if isinstance(seen, FailbackResult) else _show_look(seen, args)
     _ask_once(args, found.flow.name)
-    result = asyncio.run(fail_back(found, args))
+    return _show_result(asyncio.run(fail_back(found, args)), args, found.flow.name)
+
+
+def _show_look(counted: Counted, args: argparse.Namespace) -> int:
+    if args.json:
+        print(msgspec.json.encode(_as_json(counted)).decode())
+    else:
+        show_look(counted)
+    return exits.NOT_EQUAL if counted.reasons else exits.OK
+
+
+def _show_result(result: FailbackResult, args: argparse.Namespace, flow: FlowName) -> int:
     if args.json:
         print(msgspec.json.encode(result).decode())
-    else:
-        if result.was_finished:
-            one = result.operation
-            when = clock_text(one.ended_ms)
-            print(f"failback {one.id} of {one.flow} had finished at {when}; this command has changed nothing")
-        show_failback(result.operation, result.partitions, result.groups, result.unread)
-        if result.is_released:
-            source, target = found.flow.name
-            print(
-                f"{source} serves its applications again; when {target} is back, stop them and give the command again"
-            )
+        return result.exit_code
+    if result.was_finished:
+        one = result.operation
+        when = clock_text(one.ended_ms)
+        print(f"failback {one.id} of {one.flow} had finished at {when}; this command has changed nothing")
+    show_failback(result.operation, result.partitions, result.groups, result.unread)
+    if result.is_released:
+        source, target = flow
+        print(f"{source} serves its applications again; when {target} is back, stop them and give the command again")
     return result.exit_code
 
 
@@ -205,8 +210,20 @@ def _service(found: OperatedFlow) -> FailbackService:
     return FailbackService(found.config, found.flow, found.reverse, deployment)
 
 
-async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted:
-    """Judge as the steps do, and count; nothing is changed. Raises what `FailbackService` raises."""
+async def look(found: OperatedFlow, args: argparse.Namespace) -> Counted | FailbackResult:
+    """Judge as the steps do, and count; nothing is changed. Of one that has finished: how, as the command says it.
+
+    Raises what `FailbackService` raises.
+    """
+    counted = await _judged(found, args)
+    if any(one.name == NOT_FAILED_OVER for one in counted.reasons):
+        async with OperationClusters(found.config, found.flow) as clusters:
+            if (done := await finished_already(clusters, await clusters.read())) is not None:
+                return done
+    return counted
+
+
+async def _judged(found: OperatedFlow, args: argparse.Namespace) -> Counted:
     async with _service(found) as service:
         command, name = found.config.fence_command, str(found.flow.name)
         try:

@@ -302,10 +302,8 @@ class NewCopy(FailbackStep):
 
 def _expired_to(row: LaneRow, begun: Position | None, start: int) -> LaneRow:
     """Return a row with what lies between the next offset of its copy and the start of the log, each offset once."""
-    if begun is not None:
-        at = begun.source_next
-    else:
-        at = start if row.made else row.target_next
+    uncopied = start if row.made else row.target_next
+    at = begun.source_next if begun is not None else uncopied
     gone = start - max(at, row.expired_to)
     return msgspec.structs.replace(row, expired=row.expired + gone, expired_to=start) if gone > 0 else row
 

@@ -6,6 +6,8 @@ import msgspec
 
 from engine.base.errors import MirrorError
 
+NOT_FAILED_OVER = "not-failed-over"
+"""The name of the reason of a flow that was not failed over, or was failed back since."""
 _NAMED = 10
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.counting import FailbackWish, count, look_ahead, topics_of
 from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
-from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
+from engine.flow.failback.errors import NOT_FAILED_OVER, FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.lent_configs import change, give_back
 from engine.flow.failback.rows import LANES, LaneRow
 from engine.flow.failback.step import FailbackStep
@@ -48,7 +48,7 @@ async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
     failed_over_ms = await world.guard.failed_over_ms()
     if failed_over_ms < 0:
         why = f"it was not failed over, or was failed back since; see: {DR_HISTORY.given(str(world.forward.flow))}"
-        return (FailbackReason("not-failed-over", str(world.forward.flow), why),)
+        return (FailbackReason(NOT_FAILED_OVER, str(world.forward.flow), why),)
     if after := await _copied_back(world, failed_over_ms):
         why = (
             "its positions are younger than the failover, or behind the end of the copy, so records that came from the"

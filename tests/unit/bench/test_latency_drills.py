@@ -5,49 +5,50 @@ from pathlib import Path
 
 import pytest
 
-from bench.dr.commands import Outcome
+from actors.drills.process import DrillOrder
 from bench.errors import BenchError
 from bench.latency import drills
 from bench.latency.drills import Drills
 
 
-class Command:
-    """A drill that ends with a code; `seen` is set when two have ended."""
+class Process:
+    """A drill that fails for a reason, or stores a result; `seen` is set when two have ended, or one has failed."""
 
-    def __init__(self, code: int) -> None:
-        self.code, self.begun, self.seen = code, 0, threading.Event()
-        self.words: tuple[str, ...] = ()
+    def __init__(self, why: str) -> None:
+        self.why, self.begun, self.seen = why, 0, threading.Event()
 
-    def begin(self, words: tuple[str, ...], _folder: Path, _env: object, *, nice: int) -> "Command":
-        assert words[:3] == ("dr", "drill", "A->B")
-        assert nice == 19
-        self.words = words
+    async def drill(self, order: DrillOrder) -> str:
+        assert order.flow == "A->B"
         self.begun += 1
-        return self
-
-    def wait(self) -> Outcome:
-        if self.begun >= 2 or self.code not in (0, 4):
+        if self.begun >= 2 or self.why:
             self.seen.set()
-        return Outcome(self.words, self.code, "", "what is wrong")
+        return self.why
 
 
-@pytest.mark.parametrize(("code", "why"), [(0, ""), (4, ""), (1, "ended with 1: what is wrong")])
-def test_drills_run_until_the_end_or_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, why: str
-) -> None:
-    command = Command(code)
-    monkeypatch.setattr(drills, "WatchedCommand", command.begin)
-    with Drills("A->B", tmp_path / "config", {}) as found:
-        assert command.seen.wait(60.0)
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = A, B\nA.bootstrap.servers = localhost:1\nB.bootstrap.servers = localhost:2\nA->B.enabled = true\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("why", ["", "it took longer than 3600 s"])
+def test_drills_run_until_the_end_or_a_failure(config: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    process = Process(why)
+    monkeypatch.setattr(drills, "drill_apart", process.drill)
+    with Drills("A->B", config) as found:
+        assert process.seen.wait(60.0)
     if why:
         with pytest.raises(BenchError, match=why):
             found.require_done()
-        assert (command.begun, found.count) == (1, 0)
+        assert (process.begun, found.count) == (1, 0)
     else:
         found.require_done()
-        assert found.count == command.begun >= 2
+        assert found.count == process.begun >= 2
 
 
-def test_a_context_without_an_ended_drill_gives_no_figure(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="no drill has ended"):
-        Drills("A->B", tmp_path / "config", {}).require_done()
+def test_a_context_without_an_ended_drill_gives_no_figure(config: Path) -> None:
+    with pytest.raises(BenchError, match="none has ended"):
+        Drills("A->B", config).require_done()

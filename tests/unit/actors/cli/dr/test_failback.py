@@ -194,7 +194,7 @@ class LookingService:
 
     async def look(self, asked: FailbackWish, _fence: object) -> Counted:
         assert asked == FailbackWish(choice=FailbackChoice.KEEP, exports=False)
-        return Counted(found=(), reasons=(FailbackReason("not-failed-over", "A->B", "it was not failed over"),))
+        return Counted(found=(), reasons=(FailbackReason("names-differ", "A->B", "its copies have other names"),))
 
 
 def test_a_look_names_what_the_real_command_refuses(
@@ -205,7 +205,7 @@ def test_a_look_names_what_the_real_command_refuses(
     assert ask(config, "--dry-run") == exits.NOT_EQUAL
     said = capsys.readouterr().out
     assert "refused: A: no-way-to-fence: cluster 'A' has no authorizer" in said
-    assert "refused: A->B: not-failed-over: it was not failed over" in said
+    assert "refused: A->B: names-differ: its copies have other names" in said
 
 
 def test_nothing_is_written_without_a_yes(
