@@ -16,7 +16,7 @@ from bench.admin import create_topic, delete_topics
 from bench.dataset import Backlog
 from bench.dr.sides import commit
 from bench.errors import BenchError
-from bench.latency.drills import Drills
+from bench.latency.drills import MANY, Drills
 from bench.latency.ends import CONSUME, PRODUCE, read_line, running_end, send_first_records, wait_copied
 from bench.latency.judge import BROKER, Figures, faults, rows, summary
 from bench.latency.stalls import read_counts, stalls
@@ -35,7 +35,8 @@ _RATES = (2_000, 10_000)
 _WARM_UP_S, _QUICK_WARM_UP_S = 15.0, 5.0
 _MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
 _REPEATS, _QUICK_REPEATS = 3, 1
-_OURS, _DRILLED = "raymirror", "raymirror-drilled"
+_OURS = "raymirror"
+_DRILLED = {"raymirror-drilled": MANY, "raymirror-drilled-once": 1}
 _GROUP = "latency-drilled"
 
 
@@ -49,8 +50,8 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
     "mm2-linger-0": _launch_mm2_without_linger,
 }
 SYSTEMS = (BROKER, _OURS, *LAUNCHES)
-CHOICES = (*SYSTEMS, _DRILLED)
-"""`raymirror-drilled`: scheduled drills of the mirror run one after the other while it is measured."""
+CHOICES = (*SYSTEMS, *_DRILLED)
+"""`raymirror-drilled`: scheduled drills run one after the other while the mirror is measured; `-once`: one does."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,13 +151,13 @@ class Latency:
         if system == BROKER:
             yield Subject(system)
             return
-        port = pick_ports(1)[0] if system in (_OURS, _DRILLED) else 0
+        port = pick_ports(1)[0] if system in (_OURS, *_DRILLED) else 0
         launch = raymirror.launch(job, {"raymirror.metrics.port": str(port)}) if port else LAUNCHES[system](job)
         with running(launch, job) as (_, tree):
             drills = None
-            if system == _DRILLED:
+            if system in _DRILLED:
                 flow = f"{job.alias}->target"
-                drills = partial(Drills, flow, Path(launch.command[-1]))
+                drills = partial(Drills, flow, Path(launch.command[-1]), _DRILLED[system])
             yield Subject(system, f"{job.alias}.", tree, port, drills)
 
     def _run(self, subject: "Subject", rate: int, topic: str) -> Figures:

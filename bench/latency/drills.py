@@ -9,11 +9,17 @@ from actors.config import config_ref
 from actors.drills.process import DrillOrder, drill_apart
 from bench.errors import BenchError
 
+MANY = 1_000_000
+
 
 class Drills:
-    """A context in which drills of a flow run; `count`: how many have ended. Its exit waits for the last one."""
+    """A context in which drills of a flow run, `most` of them; `count`: how many have ended.
 
-    def __init__(self, flow: str, config: Path) -> None:
+    Its exit waits for the last one.
+    """
+
+    def __init__(self, flow: str, config: Path, most: int = MANY) -> None:
+        self._most = most
         self._order = DrillOrder(flow=flow, config=config_ref.refer(config))
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -34,6 +40,6 @@ class Drills:
             raise BenchError("a scheduled drill", self._why or "none has ended")
 
     def _run(self) -> None:
-        while not self._ends.is_set() and not self._why:
+        while self.count < self._most and not self._ends.is_set() and not self._why:
             self._why = asyncio.run(drill_apart(self._order))
             self.count += not self._why

@@ -49,6 +49,16 @@ def test_drills_run_until_the_end_or_a_failure(config: Path, monkeypatch: pytest
         assert found.count == process.begun >= 2
 
 
+def test_no_more_drills_run_than_asked_for(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process("")
+    monkeypatch.setattr(drills, "drill_apart", process.drill)
+    found = Drills("A->B", config, 2)
+    with found:
+        assert process.seen.wait(60.0)
+    found.require_done()
+    assert found.count == process.begun == 2
+
+
 def test_a_context_without_an_ended_drill_gives_no_figure(config: Path) -> None:
     with pytest.raises(BenchError, match="none has ended"):
         Drills("A->B", config).require_done()
