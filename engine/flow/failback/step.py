@@ -1,10 +1,8 @@
-"""Defines a step of a failback: what steps share, and how they wait for brokers."""
+"""Defines a step of a failback, and what steps share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from engine.base.clock import backoff_s, now_s, pause
-from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.failback.errors import FailbackReason, FailbackRefused
 from engine.flow.failback.rows import LANES, LATE, LaneRow, LateRow
 from engine.flow.failback.world import FailbackWorld
@@ -12,9 +10,6 @@ from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.ports.ports import LATEST, Cluster
 from policies.model import TopicPartition
-
-_PATIENCE_S = 60.0
-"""Seconds for which a step is tried again while a broker does not answer."""
 
 
 class FailbackStep(ABC):
@@ -70,32 +65,3 @@ async def decided(cluster: Cluster, partitions: Sequence[TopicPartition], side: 
     if reasons:
         raise FailbackRefused(reasons)
     return ends
-
-
-class Patiently:
-    """Runs a step again while a broker does not answer or a leader moves: a step may run as often as it takes."""
-
-    def __init__(self, step: FailbackStep) -> None:
-        self._step = step
-
-    async def do(self, run: StepRun) -> Facts:
-        """See Step."""
-        return await self._patiently(run, self._step.do)
-
-    async def undo(self, run: StepRun) -> Facts:
-        """See Step."""
-        return await self._patiently(run, self._step.undo)
-
-    @staticmethod
-    async def _patiently(run: StepRun, work: Callable[[StepRun], Awaitable[Facts]]) -> Facts:
-        give_up_at_s, attempt = now_s() + _PATIENCE_S, 0
-        while True:
-            try:
-                return await work(run)
-            except (ConnectionLost, BrokerUnreachable) as lost:
-                if now_s() >= give_up_at_s:
-                    raise
-                run.say(f"again, because {lost}")
-            attempt += 1
-            run.assure()
-            await pause(backoff_s(attempt))

@@ -4,21 +4,16 @@ from engine.flow.failback.anew_steps import MakeAnew
 from engine.flow.failback.copy_steps import LateCopy, NewCopy, Turn
 from engine.flow.failback.first_steps import Check, Count, Export, Fenced, Retention
 from engine.flow.failback.last_steps import Close, MoveGroups
-from engine.flow.failback.step import FailbackStep, Patiently
+from engine.flow.failback.step import FailbackStep
 from engine.flow.failback.world import FailbackWorld
 from policies.dr.failback import FailbackChoice
 from policies.dr.operation_steps import FAILBACKS
 
 
-def failback_steps(world: FailbackWorld, choice: FailbackChoice = FailbackChoice.KEEP) -> dict[str, Patiently]:
+def failback_steps(world: FailbackWorld, choice: FailbackChoice = FailbackChoice.KEEP) -> dict[str, FailbackStep]:
     """Return what does each step, by its name in the table of a choice."""
-    made = _steps(world, choice)
-    return {rule.name: Patiently(made[rule.name]) for rule in FAILBACKS[choice]}
-
-
-def _steps(world: FailbackWorld, choice: FailbackChoice) -> dict[str, FailbackStep]:
     anew = MakeAnew(world, choice)
-    return {
+    made: dict[str, FailbackStep] = {
         "check": Check(world),
         "fence": Fenced(world),
         "retention": Retention(world),
@@ -31,3 +26,4 @@ def _steps(world: FailbackWorld, choice: FailbackChoice) -> dict[str, FailbackSt
         "groups": MoveGroups(world),
         "close": Close(world),
     }
+    return {rule.name: made[rule.name] for rule in FAILBACKS[choice]}

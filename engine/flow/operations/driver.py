@@ -3,7 +3,8 @@
     store "begun"  ->  do  ->  store "done"  ->  ...  ->  store "finished"
 
 A step that fails is stored as failed, and the operation stays there. A driver that is killed leaves its step begun. In
-both cases the next driver runs that step again, or takes the operation back.
+both cases the next driver runs that step again, or takes the operation back. While a broker does not answer or a leader
+moves, the driver runs the step again itself, for a minute: a step may run as often as it takes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from engine.base.clock import wall_ms
-from engine.base.errors import MirrorError
+from engine.base.clock import backoff_s, now_s, pause, wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.operations.errors import OperationRefused, OperationTaken, StepFailed
 from engine.flow.operations.store import OperationStore, Row
 from policies.dr.operation_steps import FlowSide
@@ -40,6 +41,8 @@ from policies.dr.operations import (
 )
 
 Facts = Mapping[str, Fact]
+PATIENCE_S = 60.0
+"""Seconds for which a step is run again, from the first time on that a broker did not answer."""
 
 
 class StepRun:
@@ -189,13 +192,26 @@ class OperationDriver:
         return StepRun(self._store, await self._store.save(operation), self._watcher.told)
 
     async def _attempt(self, run: StepRun, name: str, work: Callable[[StepRun], Awaitable[Facts]]) -> Facts:
-        try:
-            return await work(run)
-        except OperationTaken:
-            raise
-        except MirrorError as error:
-            one = await self._store.save(failed(run.operation, name, wall_ms(), str(error)))
-            raise StepFailed(one.kind, one.flow, name, str(error), one.can_return) from error
+        give_up_at_s, attempt = float("inf"), 0
+        while True:
+            try:
+                return await work(run)
+            except OperationTaken:
+                raise
+            except MirrorError as error:
+                give_up_at_s = min(give_up_at_s, now_s() + PATIENCE_S)
+                if not _may_pass(error) or now_s() >= give_up_at_s:
+                    one = await self._store.save(failed(run.operation, name, wall_ms(), str(error)))
+                    raise StepFailed(one.kind, one.flow, name, str(error), one.can_return) from error
+                run.say(f"again, because {error}")
+            attempt += 1
+            run.assure()
+            await pause(backoff_s(attempt))
+
+
+def _may_pass(error: MirrorError) -> bool:
+    """Whether waiting may help."""
+    return isinstance(error, ConnectionLost) or (isinstance(error, BrokerUnreachable) and error.may_pass)
 
 
 def _refuse(refused: RefusedOperation | None) -> None:

@@ -76,6 +76,8 @@ class Clusters:
         self.intents: list[str] = []
         self.says: list[str] = []
         self.fails: set[str] = set()
+        self.losses: dict[str, list[MirrorError]] = {}
+        """What a step raises, one after the other, after its first effect."""
         self._names = count()
 
     def log(self, side: FlowSide, who: str, border: Border) -> BorderedLog:
@@ -151,6 +153,8 @@ class EffectStep:
             run.assure()
             self._clusters.made.add(effect.name)
             run.say(f"made {effect.name}")
+            if losses := self._clusters.losses.get(self._name):
+                raise losses.pop(0)
         self._border.cross()
         return {"made": len(effects)}
 
@@ -161,6 +165,8 @@ class EffectStep:
             self._border.cross()
             run.assure()
             self._clusters.made.discard(effect.name)
+            if losses := self._clusters.losses.get(self._name):
+                raise losses.pop(0)
         self._border.cross()
         return {"removed": 2}
 

@@ -1,11 +1,16 @@
 """An operation whose driver is killed between any two effects, has a rival, or finds a cluster dead."""
 
-from contextlib import suppress
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
 
-from engine.flow.operations.driver import OperationDriver
+from engine.base.clock import now_s
+from engine.base.errors import ClusterAway, ClusterRefuses, ConnectionLost, KafkaRefusal, MirrorError
+from engine.flow.operations.driver import PATIENCE_S, OperationDriver
 from engine.flow.operations.errors import OperationRefused, OperationTaken, StepFailed
 from engine.flow.operations.store import OperationStore
 from policies.dr.operation_steps import SWITCHOVER, FlowSide
@@ -158,6 +163,63 @@ async def test_a_failed_step_says_why_and_is_done_again() -> None:
         operation = await driver.resume("bob")
     assert operation.state is OperationState.FINISHED
     assert [step.tries for step in operation.steps if step.name in ("fence", "drain")] == [1, 2]
+
+
+AWAY = ClusterAway("", "B", "b:1 does not answer")
+
+
+@asynccontextmanager
+async def renewed(store: OperationStore) -> AsyncIterator[None]:
+    """Keep the lease of a driver, as `OperationClusters.driving` does."""
+    renewing = asyncio.create_task(store.run())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.wait([renewing])
+
+
+async def test_a_step_that_loses_a_broker_for_a_moment_is_run_again_by_its_driver() -> None:
+    clusters = Clusters()
+    clusters.losses["drain"] = [ConnectionLost("b:1"), AWAY, ConnectionLost("b:2")]
+    async with clusters.driver() as driver:
+        operation = await driver.start(new())
+    assert operation.state is OperationState.FINISHED
+    assert "again, because connection lost: b:1" in clusters.says
+    assert sum(text.startswith("again, because") for text in clusters.says) == 3
+
+
+@pytest.mark.parametrize(
+    ("loss", "again"),
+    [
+        (ConnectionLost("b:1"), range(10, 1000)),
+        (ClusterRefuses("", "B", "the password is wrong"), range(1)),
+        (KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", ""), range(1)),
+    ],
+)
+async def test_a_step_whose_loss_does_not_pass_fails_and_is_resumed(loss: MirrorError, again: range) -> None:
+    clusters = Clusters()
+    async with clusters.opened() as store, renewed(store):
+        driver = clusters.drives(store, Border())
+        clusters.losses["drain"] = [loss] * 1000
+        began_s = now_s()
+        with pytest.raises(StepFailed, match=re.escape(str(loss))):
+            await driver.start(new())
+        assert now_s() - began_s < 2 * PATIENCE_S
+        assert sum(text.startswith("again, because") for text in clusters.says) in again
+        clusters.losses.clear()
+        assert (await driver.resume("bob")).state is OperationState.FINISHED
+
+
+async def test_an_undo_that_loses_a_broker_for_a_moment_is_run_again() -> None:
+    clusters = Clusters()
+    async with clusters.driver() as driver:
+        await failed_at(clusters, driver, "drain")
+        clusters.fails.clear()
+        clusters.losses["fence"] = [ConnectionLost("b:1")]
+        operation = await driver.abort("bob", "told to")
+    assert operation.state is OperationState.ABORTED
+    assert clusters.made == kept(clusters)
 
 
 async def test_a_resume_stores_what_is_chosen_anew_and_keeps_the_rest() -> None:
