@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from engine.base.clock import now_s, pause, wall_ms
+from engine.core.events.events import SourceGap
 from engine.core.lane.echoes import Echoes
 from engine.core.offset_map.offset_map import How
-from engine.core.position.position import Position
-from engine.flow.failback.copying import copy_until, next_epoch, positions_of
+from engine.flow.failback.copying import LanesStopped, copy_until, next_epoch, positions_of
 from engine.flow.failback.diverged_rows import ROUNDS, exported_again, grown, keep_late, keep_rows
 from engine.flow.failback.errors import FailbackReason, FailbackRefused, NotStored, SourceWritten
 from engine.flow.failback.group_moves import answered
@@ -184,17 +184,25 @@ class NewCopy(FailbackStep):
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
         source, target = world.source.cluster, world.target.cluster
-        rows = await self._see_expired(run, rows)
-        options = world.back_options(left_out, {row.copy_topic for row in rows if row.expired})
         await self._hold_tombstones(run, rows)
         ends = await self._ends(run, echoes)
         await self._bury(run, [row for row in rows if not row.made and _must_bury(row, ends[row.target])])
         rows, late = self.rows(run), self.late(run)
         await self._see_unwritten(rows, late)
-        copier = world.new_copier(options, target, source)
-        epoch = await next_epoch(source, options)
         run.say(f"copying to the source what only the target has: {len(rows)} partitions")
-        await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
+        while True:
+            options = world.back_options(left_out, {row.target: row.expired_to for row in rows})
+            copier = world.new_copier(options, target, source)
+            epoch = await next_epoch(source, options)
+            try:
+                await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
+            except LanesStopped as stopped:
+                starts = await target.offsets([gap.lane for gap in stopped.gaps], EARLIEST)
+                if not stopped.lacks_records or any(gap.last >= starts[gap.lane] for gap in stopped.gaps):
+                    raise  # something else than retention
+                rows = await _keep_expired(run, rows, stopped.gaps, left_out)
+            else:
+                break
         await _see_stored(source, options, ends)
         await self._see_joined(rows, late)
         now_ms = wall_ms()
@@ -210,20 +218,6 @@ class NewCopy(FailbackStep):
             "tombstones_in_doubt": len(doubted),
             "expired": sum(row.expired for row in rows),
         }
-
-    async def _see_expired(self, run: StepRun, rows: Sequence[LaneRow]) -> tuple[LaneRow, ...]:
-        """Count and store the offsets that the target's retention has deleted before they were copied; return all rows.
-
-        Nobody has these records any more. Without them a failback could end neither way here.
-        """
-        begun = await positions_of(self.world.source.cluster, self.world.back)
-        starts = await self.world.target.cluster.offsets([row.target for row in rows], EARLIEST)
-        seen = tuple(_expired_to(row, begun.get(row.target), starts[row.target]) for row in rows)
-        if seen != tuple(rows):
-            await keep_rows(run, seen)
-            count = sum(row.expired for row in seen)
-            run.say(f"the target's retention has deleted {count} offsets before they were copied")
-        return seen
 
     async def _hold_tombstones(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
         """Let the target keep tombstones that its cleaner has not seen yet; the end of the failback restores it."""
@@ -300,12 +294,28 @@ class NewCopy(FailbackStep):
             raise SourceWritten(written)
 
 
-def _expired_to(row: LaneRow, begun: Position | None, start: int) -> LaneRow:
-    """Return a row with what lies between the next offset of its copy and the start of the log, each offset once."""
-    uncopied = start if row.made else row.target_next
-    at = begun.source_next if begun is not None else uncopied
-    gone = start - max(at, row.expired_to)
-    return msgspec.structs.replace(row, expired=row.expired + gone, expired_to=start) if gone > 0 else row
+async def _keep_expired(
+    run: StepRun, rows: Sequence[LaneRow], gaps: Sequence[SourceGap], left_out: Mapping[TopicPartition, Echoes]
+) -> tuple[LaneRow, ...]:
+    """Count and store what the target's retention has deleted before it was copied; return all rows.
+
+    Nobody has these records any more. Without them a failback could end neither way here. They are stored before a
+    lane continues behind them, so that each is counted once.
+    """
+    found = {gap.lane: gap for gap in gaps}
+    seen = tuple(
+        _without(row, found[row.target], left_out.get(row.target, ())) if row.target in found else row for row in rows
+    )
+    await keep_rows(run, seen)
+    run.say(f"the target's retention has deleted {sum(row.expired for row in seen)} offsets before they were copied")
+    return seen
+
+
+def _without(row: LaneRow, gap: SourceGap, late: Echoes) -> LaneRow:
+    """Return a row with what is missing now, each offset once, and no late copies: the source has those."""
+    first, end = max(gap.first, row.expired_to), gap.last + 1
+    echoed = sum(max(0, min(end, to) - max(first, start)) for start, to in late)
+    return msgspec.structs.replace(row, expired=row.expired + end - first - echoed, expired_to=end)
 
 
 def _must_bury(row: LaneRow, target_end: int) -> bool:

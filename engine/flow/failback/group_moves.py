@@ -3,7 +3,7 @@
 The rules are in `policies/dr/group_moves.py`. A group with members on the source is left alone. No commit goes back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -98,7 +98,7 @@ class FailedBackLane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Commits = Mapping[str, Mapping[TopicPartition, int]]
-"""Commits on the source before topics were made anew, by group."""
+"""Commits on the source by group; -1: none."""
 
 
 class GroupMoves:
@@ -111,10 +111,14 @@ class GroupMoves:
         self._source, self._target = source, target
         self._forward, self._back = forward, back
 
-    async def move(self, lanes: Sequence[FailedBackLane], earlier: Commits | None = None) -> MovedGroups:
+    async def move(
+        self, lanes: Sequence[FailedBackLane], earlier: Commits, begun: Callable[[Commits], Awaitable[Commits]]
+    ) -> MovedGroups:
         """Read the groups, and commit their places on the source.
 
-        `earlier`: the commits of groups in topics that were made anew, from before that.
+        `earlier`: the commits of groups in topics that were made anew, from before that. `begun` is told all other
+        commits before the first place is committed, and returns them as they were when it was told for the first time:
+        if the step is run again, some are places of its own.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
@@ -126,12 +130,12 @@ class GroupMoves:
             for group, offsets in there.found.items()
         }
         failed = unheard | there.failed
-        for group in (earlier or {}).keys() - ours.keys() - failed.keys():
+        for group in earlier.keys() - ours.keys() - failed.keys():
             if unheard:  # it may be one of those
                 failed[group] = f"the target may have its commits: {next(iter(unheard.values()))}"
             else:
                 ours[group] = {}
-        for group, commits in (earlier or {}).items():
+        for group, commits in earlier.items():
             if group in ours:
                 anew = [lane for lane in lanes if lane.is_anew and lane.source in commits]
                 ours[group] = dict.fromkeys(anew, -1) | ours[group]
@@ -139,26 +143,30 @@ class GroupMoves:
         await self._forward.follow([lane.source for lane in lanes])
         await self._back.follow([lane.target for lane in lanes])
         states, here = await self._source.states(names), await self._source.offsets(names)
+        known = [group for group in names if group in states.found and group in here.found]
+        old = {group: [lane.source for lane in ours[group] if not lane.is_anew] for group in known}
+        now = {
+            group: {where: here.found[group][where][0] if where in here.found[group] else -1 for where in old[group]}
+            for group in known
+        }
+        before = await begun(now)
         moved: list[MovedPartition] = []
-        for group in names:
-            if group in states.found and group in here.found:
-                stored = {where: offset for where, (offset, _) in here.found[group].items()}
-                before = dict((earlier or {}).get(group, {}))
-                rows = [
-                    await self._anew_row(group, lane, offset, before.get(lane.source, -1))
-                    if lane.is_anew
-                    else await self._row(group, lane, offset, stored)
-                    for lane, offset in ours[group].items()
-                ]
-                made = {lane.source for lane in ours[group] if lane.is_anew}
-                wanted = {row.where: row.offset for row in rows if _is_behind(row, stored, made)}
-                moved += await self._commit(group, rows, wanted, states.found[group])
+        for group in known:
+            stored = {where: offset for where, (offset, _) in here.found[group].items()}
+            gone = earlier.get(group, {})
+            rows = [
+                await self._anew_row(group, lane, offset, gone.get(lane.source, -1))
+                if lane.is_anew
+                else await self._row(group, lane, offset, before[group][lane.source])
+                for lane, offset in ours[group].items()
+            ]
+            made = {lane.source for lane in ours[group] if lane.is_anew}
+            wanted = {row.where: row.offset for row in rows if _is_behind(row, stored, made)}
+            moved += await self._commit(group, rows, wanted, states.found[group])
         return MovedGroups(moved=tuple(moved), failed=failed | states.failed | here.failed)
 
-    async def _row(
-        self, group: str, lane: FailedBackLane, target: int, stored: Mapping[TopicPartition, int]
-    ) -> MovedPartition:
-        source = stored.get(lane.source, -1)
+    async def _row(self, group: str, lane: FailedBackLane, target: int, source: int) -> MovedPartition:
+        """Place a group in a partition; `source`: its commit there before the failback."""
         mapped = await self._answer(self._forward, lane.source, target, is_back=True)
         place = source_place(lane.logs, source=source, target=target, mapped=mapped)
         offset = place.offset
@@ -306,4 +314,4 @@ def _reading_again(place: SourcePlace, again: int) -> SourcePlace:
 def _is_behind(row: MovedPartition, stored: Mapping[TopicPartition, int], made: Collection[TopicPartition]) -> bool:
     """Whether a group must be moved: never back, except where a commit is one of a topic that is gone."""
     now = stored.get(row.where, -1)
-    return row.offset >= 0 and row.offset != now if row.where in made else row.offset > row.before
+    return row.offset >= 0 and row.offset != now if row.where in made else row.offset > now

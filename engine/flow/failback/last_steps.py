@@ -1,13 +1,24 @@
 """Ends a failback: moves the groups, restores configs, lets the reverse flow run."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from engine.core.position.position import Position
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.errors import NotStored
 from engine.flow.failback.first_steps import restored
-from engine.flow.failback.group_moves import GroupMoves
-from engine.flow.failback.rows import COMMITS, GROUPS, UNREAD, GroupCommit, LaneRow, LateRow, UnreadGroup, kept_lane
+from engine.flow.failback.group_moves import Commits, GroupMoves
+from engine.flow.failback.rows import (
+    BEFORE,
+    COMMITS,
+    GROUPS,
+    UNREAD,
+    GroupCommit,
+    LaneRow,
+    LateRow,
+    UnreadGroup,
+    kept_lane,
+)
 from engine.flow.failback.step import FailbackStep
 from engine.flow.groups.map_chain import ChainedMaps, KnownStints, NotedMaps, PartedOrder
 from engine.flow.lane.bisection import offsets_by_leaders
@@ -33,7 +44,7 @@ class MoveGroups(FailbackStep):
         here = await _starts(world.source.cluster, [row.source for row in rows])
         there = await _starts(world.target.cluster, [row.target for row in rows])
         kept = [kept_lane(row, late[row.source], here.get(row.source, 0), there.get(row.target, 0)) for row in rows]
-        moved = await moves.move(kept, _commits(run))
+        moved = await moves.move(kept, _commits(run, COMMITS), partial(_begun, run))
         await run.keep(GROUPS, list(moved.moved))
         await run.keep(UNREAD, [UnreadGroup(group, why) for group, why in sorted(moved.failed.items())])
         groups = {one.group for one in moved.moved}
@@ -46,10 +57,24 @@ async def _starts(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dic
     return await offsets_by_leaders(cluster, led, EARLIEST)
 
 
-def _commits(run: StepRun) -> dict[str, dict[TopicPartition, int]]:
-    """Return the commits on the source, by group, of before topics were made anew."""
+async def _begun(run: StepRun, now: Commits) -> Commits:
+    """Store the commits on the source before this step makes its own, and return them as they were then."""
+    noted = _commits(run, BEFORE)
+    before = {group: dict(commits) | noted.get(group, {}) for group, commits in now.items()}
+    if any(noted.get(group) != commits for group, commits in before.items()):
+        rows = [
+            GroupCommit(group, *where, offset)
+            for group, commits in (noted | before).items()
+            for where, offset in commits.items()
+        ]
+        await run.keep(BEFORE, rows)
+    return before
+
+
+def _commits(run: StepRun, notes: str) -> dict[str, dict[TopicPartition, int]]:
+    """Return the commits on the source, by group, that are stored under a name."""
     found: dict[str, dict[TopicPartition, int]] = {}
-    for one in run.notes(COMMITS, GroupCommit) or ():
+    for one in run.notes(notes, GroupCommit) or ():
         found.setdefault(one.group, {})[TopicPartition(one.topic, one.partition)] = one.offset
     return found
 
@@ -72,9 +97,12 @@ class Close(FailbackStep):
             for row in rows
             if late[row.source].echoes and not row.made and row.target in stored
         }
-        copied = await positions_of(world.target.cluster, world.forward)
-        await run.keep(START_NOTES, _starts_of(rows, late, behind, copied))
-        await run.keep(TOPICS_NOTES, [world.map_topics])
+        begun = {one.lane: one.next for one in run.notes(START_NOTES, StoredStart) or ()}
+        if not begun:
+            copied = await positions_of(world.target.cluster, world.forward)
+            await run.keep(START_NOTES, _starts_of(rows, late, behind, copied))
+            await run.keep(TOPICS_NOTES, [world.map_topics])
+        behind = {lane: last for lane, last in behind.items() if begun.get(lane, last + 1) == last + 1}
         run.assure()
         ends = {lane: stored[lane].target_next for lane in behind}
         if failed := await world.alter_back(behind, ends):

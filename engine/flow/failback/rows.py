@@ -9,7 +9,7 @@ from policies.dr.group_moves import KeptLogs
 from policies.model import LaneName, TopicPartition
 
 LANES, LATE, GROUPS, UNREAD = "lanes", "late", "groups", "groups-unread"
-ANEW, COMMITS, KEYED = "anew", "commits", "keyed"
+ANEW, COMMITS, KEYED, BEFORE = "anew", "commits", "keyed", "groups-before"
 """The names of the notes; those of lent configs are `LENT_NOTES`."""
 
 
@@ -84,7 +84,10 @@ class LateRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCommit(msgspec.Struct, frozen=True):
-    """A group's commit on the source before its topic was deleted: brokers delete it with the topic."""
+    """A group's commit on the source before its topic was deleted (brokers delete it, too), or before it was placed.
+
+    `offset`: -1: it had none.
+    """
 
     group: str
     topic: str

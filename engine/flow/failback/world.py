@@ -96,16 +96,18 @@ class FailbackWorld(msgspec.Struct, frozen=True, kw_only=True):
         options = _strict(self.forward)
         return msgspec.structs.replace(options, stop_on_foreign_writer=False, faults=_passing(expired))
 
-    def back_options(self, echoes: Mapping[TopicPartition, Echoes], expired: Collection[str] = ()) -> FlowOptions:
+    def back_options(
+        self, echoes: Mapping[TopicPartition, Echoes], expired: Mapping[TopicPartition, int]
+    ) -> FlowOptions:
         """Return the options that copy what only the target has, without what was copied there late.
 
-        `expired`: topics of the target whose retention has deleted the beginning of that; the rest is copied.
+        `expired`: by target partition, up to where what its retention has deleted is counted; the rest is copied.
         """
         return msgspec.structs.replace(
             _strict(self.back),
             stop_on_foreign_writer=True,
             echoes={lane: one for lane, one in echoes.items() if one},
-            faults=_passing(expired),
+            counted_gaps=expired,
         )
 
     async def alter_back(

@@ -22,6 +22,10 @@ from policies.words import some_of
 LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
 NOT_COMMITTED = "not committed on the target"
 """Why a group is not equal that a failover can make equal."""
+READ_ON = "it reads on the source, and the target was given a newer offset while both were compared"
+"""Why a group is not equal that the next look finds equal: the mirror commits, too."""
+PASSING = frozenset({NOT_COMMITTED, READ_ON})
+"""What passes by itself, or by a commit."""
 BEFORE_MAP = "its offset is before the flow's offset map, which begins where the flow began to copy"
 """Why a group is not equal that nothing makes equal until it consumes further."""
 EXPIRED = "the target's retention has deleted records that the group has not read, and the source has them"
@@ -164,6 +168,7 @@ class GroupStatusReader:
     async def read(self) -> GroupStatus:
         """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         groups, left, unheard = await selected(self._source, self._selection)
+        before = (await self._target.offsets(groups)).found  # who is ahead of the source was so before it is asked
         commits = await self._source.offsets(groups, stable=True)
         self.answered, self.unanswered = frozenset(commits.found), frozenset(commits.failed)
         places = await self._translations.places(commits.found)
@@ -179,6 +184,7 @@ class GroupStatusReader:
                 group,
                 place._replace(how=with_reason(place.how, why)),
                 stored.found[group],
+                before.get(group, {}),
                 states.found[group],
                 expired=(group, place.lane) in expired,
             )
@@ -216,10 +222,11 @@ async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str
 
 
 def _stand(
-    group: str, place: TranslatedOffset, there: Offsets, state: GroupState, *, expired: bool
+    group: str, place: TranslatedOffset, there: Offsets, before: Offsets, state: GroupState, *, expired: bool
 ) -> GroupPartitionStatus:
-    stored = there[place.target][0] if place.target in there else -1
-    why = _why(place.offset, place.how, stored, state)
+    """Compare; `there`: the group's commits on the target, `before`: those of before the source was asked."""
+    stored = _offset(there, place.target)
+    why = _why(place.offset, place.how, stored, state, was_ahead=_offset(before, place.target) > place.offset)
     return GroupPartitionStatus(
         group=group,
         topic=place.lane.topic,
@@ -231,14 +238,20 @@ def _stand(
     )
 
 
-def _why(target: int, how: str, stored: int, state: GroupState) -> str:
+def _offset(there: Offsets, where: TopicPartition) -> int:
+    return there[where][0] if where in there else -1
+
+
+def _why(target: int, how: str, stored: int, state: GroupState, *, was_ahead: bool) -> str:
     if target < 0:
         return BEFORE_MAP if how == How.BEFORE.value else f"no target offset: {how}"
     if stored == target:
         return ""
     if state is GroupState.ACTIVE:
         return Why.ACTIVE.value
-    return Why.TARGET_AHEAD.value if stored > target else NOT_COMMITTED
+    if stored < target:
+        return NOT_COMMITTED
+    return Why.TARGET_AHEAD.value if was_ahead else READ_ON
 
 
 async def stand_by_checkpoints(
@@ -306,7 +319,7 @@ def _last(
     state: GroupState,
     at_ms: int,
 ) -> GroupPartitionStatus:
-    stored, at = there[where][0] if where in there else -1, written.within(spans.get(where)).target
+    stored, at = _offset(there, where), written.within(spans.get(where)).target
     moved = ""
     if at != written.target:
         start, end = spans[where]
@@ -318,6 +331,6 @@ def _last(
         source_offset=written.source,
         target_offset=at,
         stored=stored,
-        why=_why(at, "", stored, state) or f"{LAST_CHECKPOINT}{moved}",
+        why=_why(at, "", stored, state, was_ahead=stored > at) or f"{LAST_CHECKPOINT}{moved}",
         as_of_ms=at_ms,
     )

@@ -315,8 +315,9 @@ class FailureHandler:
             self._gap(driver, missing)
 
     def _gap(self, driver: LaneDriver, missing: MissingRecords, divergence: Divergence | None = None) -> None:
-        """Stop the lane, or acquire it again if the rule is `continue`; the acquisition then reports the exact loss."""
-        if self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
+        """Stop the lane, or acquire it again if it may continue; the acquisition then reports the exact loss."""
+        is_counted = self._options.counted_gaps is not None
+        if is_counted or self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
             driver.attempts.diverged(divergence)
             return self.reacquire(driver, missing.cause, fenced=False)
         lane = driver.name.source

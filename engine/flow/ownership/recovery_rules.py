@@ -15,7 +15,7 @@ from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, Cluster
-from policies.sync.topic_faults import GoOn, OnGap, Renewed, go_on
+from policies.sync.topic_faults import GoOn, Renewed, go_on
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ class RecoveryRules:
             )
         else:
             gap = await self._recovery.source_gap(driver, found.source_next, logs)
-        if gap is None or self._options.faults.on_gap(driver.name.source.topic) is OnGap.FAIL:
+        if gap is None or not self._options.continues_behind(driver.name.source, gap.last):
             return gap
         moved = behind_gap(found, gap.first, gap.last)
         return Recovered(moved, msgspec.structs.replace(gap, goes_on_at=moved.source_next))

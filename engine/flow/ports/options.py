@@ -13,7 +13,7 @@ from engine.core.position.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName, TopicPartition
-from policies.sync.topic_faults import FaultRules
+from policies.sync.topic_faults import FaultRules, OnGap
 
 
 class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +91,20 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether records of another writer are compared with the source's, because MM2 may have copied them."""
     echoes: Mapping[TopicPartition, Echoes] = {}
     """By source partition, the records that came from the target: they are not copied back."""
+    counted_gaps: Mapping[TopicPartition, int] | None = None
+    """By source partition, the offset up to which missing records are counted: a lane continues behind these, and stops
+    at others when it is acquired, where they are exactly known. None: `faults` decides."""
 
     @property
     def position_keys(self) -> PositionKeys:
         """Return the keys that positions have."""
         return PositionKeys(self.flow.source, self.connector)
+
+    def continues_behind(self, lane: TopicPartition, last: int) -> bool:
+        """Whether an acquired lane continues behind missing records that end with the source offset `last`."""
+        if self.counted_gaps is not None:
+            return last < self.counted_gaps.get(lane, 0)
+        return self.faults.on_gap(lane.topic) is not OnGap.FAIL
 
     def transactional_id(self, topic: str, partition: int) -> str:
         """Return the lane's transactional id: the same for every owner, so that each owner fences the previous one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from engine.flow.groups.failback import FailbackRow
-from engine.flow.groups.status import NOT_COMMITTED, GroupPartitionStatus, GroupStatus
+from engine.flow.groups.status import PASSING, GroupPartitionStatus, GroupStatus
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane
@@ -106,7 +106,7 @@ class DrPreview(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unequal(self) -> tuple[GroupPartitionStatus, ...]:
         """The partitions of groups that a failover would not make equal."""
-        return tuple(one for one in self.standing.stands if one.why not in ("", NOT_COMMITTED))
+        return tuple(one for one in self.standing.stands if one.why and one.why not in PASSING)
 
     @property
     def is_whole(self) -> bool:

@@ -11,7 +11,7 @@ from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.config_sync.sync import LOOP
 from engine.flow.failback.diverged_rows import grown
-from engine.flow.groups.status import FOR_GOOD, NOT_COMMITTED, GroupStatus, first_reasons, waiting_text
+from engine.flow.groups.status import FOR_GOOD, PASSING, GroupStatus, first_reasons, waiting_text
 from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
@@ -37,6 +37,8 @@ DRAINED_NOTES, GROUP_NOTES, LEFT_OUT_NOTES = "drained", "groups", "left-out"
 GROUPS_NOT_EQUAL, LEFT_OUT = "groups-not-equal", "left-out-records"
 """The names with which an operator accepts groups that will not be equal, and records that the target will not have."""
 _LOOK_S = 1.0
+_STILL_GROWS_S = 30.0
+"""A partition that has not grown for so long grows no more."""
 _IN_THE_WAY = FOR_GOOD | {Why.ACTIVE.value}
 _BETWEEN_LOOKS = (BrokerUnreachable, ConnectionLost)
 
@@ -229,16 +231,26 @@ class SourceGrowth:
 
     def __init__(self) -> None:
         self._began: dict[TopicPartition, int] = {}
+        self._last: dict[TopicPartition, tuple[int, float]] = {}
+        """The last seen end, and since when it is there."""
         self.grown: dict[str, str] = {}
-        """The partitions that had grown at the last look, and from where to where."""
+        """The partitions that had grown lately at the last look, and from where to where.
+
+        One that has only got the end of a transaction, or a request that was on its way, does not stay here.
+        """
 
     def see(self, ends: Collection[DrainedEnd]) -> None:
         """Take note of a look; one that failed has no ends, and changes nothing."""
         if not ends:
             return
-        now = {one.lane: one.end for one in ends}
+        now, now_at_s = {one.lane: one.end for one in ends}, now_s()
         self._began = now | self._began
-        self.grown = grown({lane: end for lane, end in self._began.items() if now.get(lane, -1) > end}, now)
+        moved = {lane: (end, now_at_s) for lane, end in now.items() if end > self._last.get(lane, (-1, 0.0))[0]}
+        self._last |= moved
+        lately = {lane for lane, (_, at_s) in self._last.items() if now_at_s - at_s < _STILL_GROWS_S}
+        self.grown = grown(
+            {lane: end for lane, end in self._began.items() if lane in lately and now.get(lane, -1) > end}, now
+        )
 
 
 class DrainStep:
@@ -389,7 +401,7 @@ def may_become_equal(standing: GroupStatus, *, accepts: bool) -> dict[str, str]:
     """
     if not accepts and any(one.is_for_good for one in standing.unequal):
         return {}  # the step fails in any case, and producers wait
-    left = [one for one in standing.unequal if (one.why == NOT_COMMITTED if accepts else True)]
+    left = [one for one in standing.unequal if (one.why in PASSING if accepts else True)]
     return first_reasons(left) | standing.failed | standing.missing
 
 

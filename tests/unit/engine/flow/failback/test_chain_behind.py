@@ -1,17 +1,22 @@
 """Groups that have read nothing since before a failback: the chain of maps behind it, record by record."""
 
+from collections.abc import Mapping
+
 import pytest
 
+from engine.base.errors import ConnectionLost
 from engine.core.offset_map.offset_map import How, Translation
 from engine.flow.groups.map_chain import ChainedMaps, KnownStints
 from engine.flow.operations.reading import read_copy
 from engine.flow.operations.stints import stints_of
+from engine.flow.ports.ports import Answers
 from policies.dr.failback import FailbackChoice
+from policies.sync.topic_configs import ConfigEntry
 from tests.unit.engine.flow.failback.played import BACK, FORWARD, Played, failback
 from tests.unit.engine.flow.failback.test_anew_steps import parted
 from tests.unit.engine.flow.failback.test_failback_steps import HERE, N, P, failed_over, killed
 from tests.unit.engine.flow.failback.test_keyed_copies import SHARED, keyed
-from tests.unit.engine.flow.operations.staged import Border
+from tests.unit.engine.flow.operations.staged import Border, Killed
 
 _ANSWERS = (How.RUN, How.REFINED, How.END)
 
@@ -79,6 +84,28 @@ async def test_it_may_be_killed_where_it_stores_that() -> None:
                 await played.drives_back(store).resume("bob")
         of_b, _ = await placed(played)
         assert set(of_b) >= set(range(played.there[0].behind(P[-1])))
+
+
+@pytest.mark.parametrize("loss", [ConnectionLost("a:1"), Killed()])
+async def test_a_last_step_that_is_run_again_keeps_where_the_stint_began(loss: BaseException) -> None:
+    """The positions have been set by then, so they do not say it any more."""
+    played = await failed_over(late=True)
+    settings, losses = played.settings["A"], [loss]
+    configs = settings.configs
+
+    async def loses(topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
+        if played.says[-1:] == ["do close"] and losses:
+            raise losses.pop()
+        return await configs(topics)
+
+    settings.configs = loses  # type: ignore[method-assign]
+    await killed(played, Border())
+    async with played.opened() as store:
+        if store.current is not None:
+            await played.drives_back(store).resume("bob")
+    assert not losses
+    of_b, _ = await placed(played)
+    assert set(of_b) >= set(range(played.there[0].behind(P[-1])))
 
 
 @pytest.mark.parametrize("choice", [FailbackChoice.APPEND, FailbackChoice.DISCARD])

@@ -15,12 +15,14 @@ from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS, LANES, UNREAD, LaneRow, UnreadGroup
 from engine.flow.operations.errors import StepFailed
 from engine.flow.ownership.stored_positions import stored_positions
+from engine.flow.ports.ports import Stored
 from engine.flow.replication.copier import FlowCopier
 from engine.flow.surveys.record_epochs import epochs_before
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.failback import FailbackChoice
+from policies.dr.group_places import PlaceReason
 from policies.dr.lent_config import LentConfig
-from policies.dr.operations import OperationState
+from policies.dr.operations import DrOperation, OperationState
 from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Earliest
 from tests.fakes.source_log import LEADER_EPOCH
@@ -242,8 +244,7 @@ async def expiring(kill_at: int = -1) -> tuple[Played, list[str]]:
     def begun(asked: str) -> None:
         moves = [one for one in played.says if one.startswith("do ")]
         if not then and asked == "acquire" and moves[-1:] == ["do turn"]:
-            played.there[0].batches = [one for one in played.there[0].batches if one.header.base_offset >= start]
-            played.there[0].start = start
+            expire(played, start)
             then.append(asked)
         elif moves[-1:] == ["do new-copy"]:
             then.append(asked)
@@ -276,6 +277,115 @@ async def expired_are_counted_after_a_kill(at: int, facts: Mapping[str, object])
     copied = operation.step("new-copy")
     assert copied is not None
     assert copied.facts == facts, f"killed at request {at}"
+
+
+def expire(played: Played, start: int) -> None:
+    """Let the target's retention delete what lies before an offset."""
+    played.there[0].batches = [one for one in played.there[0].batches if one.header.base_offset >= start]
+    played.there[0].start = start
+
+
+def expired_of(operation: DrOperation) -> int:
+    copied = operation.step("new-copy")
+    assert copied is not None
+    return int(copied.facts["expired"])
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_new_records_that_expire_while_others_are_copied_are_counted_too(late: bool) -> None:
+    """Once when the copy begins, and again when it asks for what it has just counted."""
+    played = await failed_over(late=late)
+    target_next, cuts = played.there[0].placed()[len(P)][0], ["n0", "n3"]
+
+    def begun(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "acquire" and cuts and moves[-1:] == [f"do {'turn' if len(cuts) == 2 else 'new-copy'}"]:
+            expire(played, played.there[0].behind(cuts.pop(0)))
+
+    played.a.begun = begun
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert played.here[0].names() == [*P, *(D if late else ()), *N[4:]]
+    assert not cuts
+    assert expired_of(operation) == played.there[0].start - target_next
+
+
+async def test_late_copies_that_expire_are_not_lost() -> None:
+    played = await failed_over(late=True)
+    target_next = played.there[0].placed()[len(P)][0]
+
+    def begun(asked: str) -> None:
+        moves = [one for one in played.says if one.startswith("do ")]
+        if asked == "acquire" and moves[-1:] == ["do turn"]:
+            played.there[0].write("n6")
+            expire(played, played.there[0].behind(D[-1]))
+            played.a.begun = lambda _asked: None
+
+    played.a.begun = begun
+    async with played.failing_back() as driver:
+        operation = await driver.start(failback())
+    assert played.here[0].names() == [*P, *D, "n6"]
+    assert expired_of(operation) == played.there[0].start - target_next - len(D)
+
+
+async def test_what_was_copied_before_it_expired_is_not_counted() -> None:
+    """The position is behind the copy when the driver is killed: only the tail shows what the source has."""
+    seen = 0
+    for at in range(1, 20):
+        played, left = await failed_over(late=False), [at]
+
+        def begun(_asked: str, played: Played = played, left: list[int] = left) -> None:
+            if "do new-copy" in played.says:
+                left[0] -= 1
+                if not left[0]:
+                    raise Killed
+
+        played.a.begun = begun
+        await killed(played, Border())
+        played.a.begun = lambda _asked: None
+        copied = [name for name in played.here[0].names() if name in N]
+        if 0 < len(copied) < len(N):
+            seen += 1
+            expire(played, played.there[0].behind(copied[-1]))
+            async with played.opened() as store:
+                operation = await played.drives_back(store).resume("bob")
+            assert (played.here[0].names(), expired_of(operation)) == ([*P, *N], 0)
+    assert seen
+
+
+async def test_places_are_judged_by_the_commits_of_before_also_when_the_step_is_run_again() -> None:
+    """Retention on the source has deleted what a group has not read: it skips that, and says so each time."""
+
+    async def moved(kill_at: int) -> tuple[tuple[MovedPartition, ...], object]:
+        played = await failed_over(late=True)
+        at = played.here[0].behind("d3")
+        played.here[0].batches = [one for one in played.here[0].batches if one.header.base_offset >= at]
+        played.here[0].start = at
+        for group in ("early", "other"):
+            played.groups["B"].put(group, {HERE: played.there[0].behind("p0")})
+        commit, left = played.groups["A"].commit, [kill_at]
+
+        async def commits(group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
+            refused = await commit(group, offsets)
+            left[0] -= 1
+            if not left[0]:
+                raise Killed
+            return refused
+
+        played.groups["A"].commit = commits  # type: ignore[method-assign]
+        if kill_at:
+            await killed(played, Border())
+        async with played.opened() as store:
+            driver = played.drives_back(store)
+            operation = await (driver.resume("bob") if kill_at else driver.start(failback()))
+            step = operation.step("groups")
+            assert step is not None
+            return store.notes(operation, GROUPS, MovedPartition) or (), step.facts
+
+    rows, facts = await moved(0)
+    assert [(one.reason, one.before, one.is_equal) for one in rows] == [(PlaceReason.EXPIRED, -1, False)] * 2
+    for kill_at in (1, 2):
+        assert await moved(kill_at) == (rows, facts)
 
 
 async def test_a_group_that_cannot_be_read_is_stored_with_its_reason() -> None:

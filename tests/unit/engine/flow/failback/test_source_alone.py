@@ -41,7 +41,7 @@ async def test_the_source_is_as_before_although_the_target_does_not_answer() -> 
 
 async def test_every_step_that_is_undone_has_an_undo_alone() -> None:
     played = await failed_over(late=False)
-    own = {name for name, step in failback_steps(played.world()).items() if isinstance(step._step, Fenced | Retention)}
+    own = {name for name, step in failback_steps(played.world()).items() if isinstance(step, Fenced | Retention)}
     assert own == undo_steps(played.settings["A"], played.fence).keys()
 
 

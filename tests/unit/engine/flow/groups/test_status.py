@@ -12,6 +12,7 @@ from engine.flow.groups.status import (
     EXPIRED,
     LAST_CHECKPOINT,
     NOT_COMMITTED,
+    READ_ON,
     GroupStatus,
     GroupStatusReader,
     stand_by_checkpoints,
@@ -90,6 +91,25 @@ async def test_every_reason_not_to_be_equal(world: World) -> None:
         "busy": "the group has members on the target",
     }
     assert standing.not_synced == {"shared": "share group"}
+
+
+async def test_a_group_that_reads_on_while_it_is_compared_is_not_called_ahead(world: World) -> None:
+    """The mirror's own loop commits a newer offset between the two reads."""
+    world.source.put("g", {LANE: 20})
+    world.target.put("g", {COPY: 120})
+    asked = list[str]()
+
+    def reads_on(what: str) -> None:
+        asked.append(what)
+        if asked == ["offsets", "states"]:
+            world.source.put("g", {LANE: 30})
+            world.target.put("g", {COPY: 130})
+
+    world.target.before = reads_on
+    standing = await world.look(commit=False)
+    assert [(one.stored, one.why, one.is_for_good) for one in standing.stands] == [(130, READ_ON, False)]
+    assert standing.waited_for(()).keys() == {"g"}
+    assert (await world.look(commit=False)).equal
 
 
 async def test_a_group_before_the_map_is_said_to_be_there(world: World) -> None:

@@ -1,5 +1,6 @@
 """The steps of a switchover on a world in memory: what they wait for, what they refuse, what they do again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -364,6 +365,19 @@ async def test_growth_is_told_from_where_a_partition_first_ended_also_after_a_lo
     assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now"}
     growth.see((DrainedEnd("t", 0, 6), DrainedEnd("t", 1, 4), DrainedEnd("new", 0, 4)))
     assert growth.grown == {"t-0": "it ended at 5, and ends at 6 now", "new-0": "it ended at 3, and ends at 4 now"}
+
+
+async def test_a_partition_that_grows_no_more_is_not_told() -> None:
+    """The end of a transaction, or a request that was on its way, comes after the fence, once."""
+    growth = SourceGrowth()
+    growth.see((DrainedEnd("t", 0, 5),))
+    growth.see((DrainedEnd("t", 0, 6),))
+    for _ in range(40):
+        await asyncio.sleep(1.0)
+        growth.see((DrainedEnd("t", 0, 6),))
+    assert growth.grown == {}
+    growth.see((DrainedEnd("t", 0, 7),))
+    assert growth.grown == {"t-0": "it ended at 5, and ends at 7 now"}
 
 
 async def test_a_topic_that_an_operator_paused_is_named_by_the_check_and_by_the_drain() -> None:
