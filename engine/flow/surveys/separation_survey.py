@@ -33,9 +33,9 @@ MOST_BYTES = 16 * 1024 * 1024
 _MARKER_BYTES = 256 * 1024
 """Bytes that are read of what is shared, to see whether it is nothing but markers."""
 _AT_ONCE = 8
-_LOOKS, _AGAIN_S = 3, 1.0
+_LOOKS, _AGAIN_S, _EACH_S = 5, 1.0, 0.001
 """How often leaders are asked, and seconds in between: partitions change their leaders when a cluster has just come
-back, and the question goes to the leader of before."""
+back, and the question goes to the leader of before. `_EACH_S`: what a question about one more partition may take."""
 NOT_COPIED = "raymirror has not copied it yet"
 BY_MM2 = "MM2 copied it, so where the copy ends on the target is not stored"
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
@@ -320,7 +320,7 @@ def _why_unknown(blank: Separation, known: KnownLane | None) -> str:
 async def _side(cluster: Cluster, partitions: Sequence[TopicPartition]) -> _Side:
     """Ask leaders for starts and ends; partitions whose leader does not answer are left out.
 
-    If all that answer do so at once, the others are asked again: a broker that is away takes longer than that.
+    If all that answer do so at once, for their number, the others are asked again: a broker that is away takes longer.
     """
     found = _Side(led={}, starts={}, stable={}, ends={})
     for look in range(_LOOKS):
@@ -331,7 +331,7 @@ async def _side(cluster: Cluster, partitions: Sequence[TopicPartition]) -> _Side
             await pause(_AGAIN_S)
         began_s = now_s()
         found = found.completed(await _asked(cluster, missing))
-        if now_s() - began_s > _AGAIN_S:
+        if now_s() - began_s > _AGAIN_S + len(missing) * _EACH_S:
             break
     return found
 

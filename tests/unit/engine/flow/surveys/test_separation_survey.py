@@ -1,6 +1,8 @@
 """Both sides of a flow surveyed, from what a copier left on clusters in memory."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,8 +11,9 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.offset_map.map_runs import MapBlock, MapRun
 from engine.core.position.position_keys import PositionKeys
 from engine.core.refused.entries import entry_of
-from engine.flow.ports.ports import Leader
+from engine.flow.ports.ports import Cluster, Leader
 from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.flow.surveys import separation_survey
 from engine.flow.surveys.dr_preview import losses_of
 from engine.flow.surveys.separation_survey import BY_MM2, NOT_COPIED, SeparationSurvey, SurveyedPartition
 from engine.flow.topic_logs.last_known import KnownLane, last_known
@@ -23,6 +26,7 @@ from policies.dr.separation import LogPart, TopicTraits
 from policies.model import LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
+from tests.fakes.cluster import FakeCluster
 from tests.fakes.source_log import LEADER_EPOCH
 from tests.unit.engine.flow.refused.test_replay import Held
 from tests.unit.engine.flow.stage import FLOW, POSITIONS, Stage, lane_name, until
@@ -297,7 +301,7 @@ async def test_a_partition_that_cannot_be_read_hides_no_other() -> None:
     assert one.separation.unknown == "the leader of A.t-3 on the target does not report its log"
 
 
-@pytest.mark.parametrize(("times", "is_known"), [(2, True), (3, False)])
+@pytest.mark.parametrize(("times", "is_known"), [(4, True), (5, False)])
 async def test_a_leader_that_has_just_moved_is_asked_again(times: int, is_known: bool) -> None:
     stage = await copied(2)
     known, asked = await positions(stage), list[TopicPartition]()
@@ -312,6 +316,23 @@ async def test_a_leader_that_has_just_moved_is_asked_again(times: int, is_known:
     found = await surveyed(stage, *map(lane_name, range(2)), known=known)
     assert [not one.separation.unknown for one in found] == [True, is_known]
     assert len(asked) == times
+
+
+@pytest.mark.parametrize(("count", "looks"), [(5000, 2), (50, 1)])
+async def test_many_partitions_may_take_long_and_few_that_do_have_a_broker_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, count: int, looks: int
+) -> None:
+    asked: list[int] = []
+
+    async def slowly(_cluster: Cluster, partitions: Sequence[TopicPartition]) -> Any:
+        asked.append(len(partitions))
+        await asyncio.sleep(5.0 if len(asked) == 1 else 0.1)
+        known = dict.fromkeys(partitions[1:] if len(asked) == 1 else partitions, 0)
+        return separation_survey._Side(led={}, starts=known, stable=known, ends=known)
+
+    monkeypatch.setattr(separation_survey, "_asked", slowly)
+    await separation_survey._side(FakeCluster("a"), [TopicPartition("t", number) for number in range(count)])
+    assert asked == [count, 1][:looks]
 
 
 async def test_what_is_not_known_of_a_topic_is_not_known_of_its_partitions() -> None:
