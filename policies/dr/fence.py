@@ -108,15 +108,16 @@ def plan_fence(facts: FenceFacts) -> FencePlan:
     for topic in sorted(facts.topics):
         covering = [one for one in facts.bindings if covers(one, topic)]
         writers = _writers(covering)
-        passing |= writers & facts.ours
         is_bare = not covering
+        may_all_write = ANYBODY in writers or (is_bare and facts.everyone is EveryoneRule.YES)
+        passing |= facts.ours if may_all_write else writers & facts.ours
         if is_bare and facts.everyone is EveryoneRule.NO:
             closed.append(topic)
             continue
         if is_bare and facts.everyone is EveryoneRule.UNKNOWN:
             locked.append(topic)
             continue
-        if (is_bare or ANYBODY in writers) and not named:
+        if may_all_write and not named:
             everybody.append(topic)
             continue
         if is_bare:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from engine.core.position.position import ForeignPosition, decode_value
 from engine.flow.failback.copying import positions_of
 from engine.flow.failback.counting import FailbackWish, count, look_ahead, topics_of
 from engine.flow.failback.diverged_rows import ROUNDS, counted_ends, diverged_now, grown
@@ -59,21 +60,31 @@ async def flow_reasons(world: FailbackWorld) -> tuple[FailbackReason, ...]:
 
 
 async def _copied_back(world: FailbackWorld, since_ms: int) -> list[str]:
-    """Return the lanes of the reverse flow that have a position since the failover.
+    """Return the lanes of the reverse flow that have a copier's position since the failover.
 
-    Positions and the failover have the clocks of different machines. So a position counts, too, that is behind the end
-    of the copy: the reverse flow can have read no further than that before the flow wrote there.
+    One that was only set says that nothing was copied: a copier stores its own before it copies. Positions and the
+    failover have the clocks of different machines. So a position counts, too, that is behind the end of the copy: the
+    reverse flow can have read no further than that before the flow wrote there.
     """
     cluster, back = world.source.cluster, world.back
     if not await cluster.leaders([TopicPartition(back.positions_topic, 0)]):
         return []
     records = await cluster.read_stamped(back.positions_topic)
-    lanes = ((back.position_keys.decode(one.key), one) for one in records if one.timestamp > since_ms)
-    young = {lane for lane, one in lanes if lane is not None and one.value is not None}
+    lanes = ((back.position_keys.decode(one.key), one.value) for one in records if one.timestamp > since_ms)
+    young = {lane for lane, value in lanes if lane is not None and _is_of_copier(value)}
     ends = {one.target: one.target_next for one in (await world.known()).values() if one.ours and one.target_next >= 0}
     stored = await positions_of(cluster, back)
     further = {lane for lane, one in stored.items() if lane in ends and one.source_next > ends[lane]}
     return sorted(map(str, young | further))
+
+
+def _is_of_copier(value: bytes | None) -> bool:
+    """Whether a stored position is one that a copier has written, or may be."""
+    try:
+        found = decode_value(value)
+    except ValueError:
+        return True
+    return found is not None and not (isinstance(found, ForeignPosition) and found.altered)
 
 
 class Fenced(FailbackStep):

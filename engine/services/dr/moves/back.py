@@ -76,7 +76,7 @@ class MoveBackCheckStep:
             why = f"producers wrote {counted(records, 'record')} of {topic} to {target}, which {source} lacks"
             found.append(("written-on-target", f"{why}: go back with {DR_SWITCHOVER.given(back)}"))
         found += [("not-known", f"{subject}: {why}") for subject, why in sorted(unknown.items())]
-        return (*found, *self._shared_fences())
+        return (*found, *self._shared_fences(moved))
 
     async def _written(self, moved: Mapping[str, MovedTopic]) -> tuple[Counter[str], dict[str, str]]:
         """Return what producers wrote to the target since they moved, as records at most, and what is not known."""
@@ -114,13 +114,13 @@ class MoveBackCheckStep:
         ends = await self._world.copy_ends(begins) if begins else {}
         return {lane: end - begins[lane] for lane, end in ends.items() if end > begins[lane]}
 
-    def _shared_fences(self) -> Reasons:
+    def _shared_fences(self, moved: Collection[str]) -> Reasons:
         """Name the fences of a command that keep producers from other moved topics too: it opens all, or none."""
         if self._store is None:
             return ()
         found = list[tuple[str, str]]()
         for one in standing(self._store, self._world.flow.name.source):
-            others = sorted(set(topics_of(one)) - {*self._choices.topics})
+            others = sorted({*topics_of(one)} & {*moved} - {*self._choices.topics})
             if others and self._store.notes(one, COMMAND_NOTES, CalledCommand):
                 why = f"the command that fenced them in {one.kind} {one.id} opens {', '.join(others)} too"
                 found.append(("fence-of-more-topics", f"{why}: name all of them"))
@@ -159,18 +159,18 @@ class HandBackStep:
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises FenceFailed, FenceRefused, HookFailed."""
-        lifted = 0
+        lifted, moved = 0, (await self._survey.log.read()).topics
         for one in standing(self._store, self._world.flow.name.source):
-            lifted += await self._lift(run, one)
+            lifted += await self._lift(run, one, moved)
         await self._hook.call(MovePhase.UNDONE, self._topics)
         run.assure()
         await self._survey.log.remove_topics(self._topics)
         return {"topics": len(self._topics), "lifted_bindings": lifted}
 
-    async def _lift(self, run: StepRun, one: DrOperation) -> int:
-        """Take away what a move keeps producers from these topics with; a fence that has no other is over."""
+    async def _lift(self, run: StepRun, one: DrOperation, moved: Collection[str]) -> int:
+        """Take away what a move keeps producers from these topics with; a fence of no other moved topic is over."""
         lifted, rows = 0, self._store.notes(one, FENCE_NOTES, FenceRow) or ()
-        is_whole = set(topics_of(one)) <= {*self._topics}
+        is_whole = not {*topics_of(one)} & {*moved} - {*self._topics}
         if is_whole and self._store.notes(one, COMMAND_NOTES, CalledCommand):
             run.assure()
             await CommandFence(self._world.config.fence_command, one.flow).lift(one.id)

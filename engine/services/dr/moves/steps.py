@@ -18,7 +18,7 @@ from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand
 from engine.services.dr.preview import fed_too
 from engine.services.dr.switchover.build import SwitchoverChoices, choices_of
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.group_starts import start_groups
+from engine.services.dr.switchover.group_starts import ReadingGroups, start_groups
 from engine.services.dr.switchover.reversal import WatchStep
 from engine.services.dr.switchover.steps import (
     DRAINED_NOTES,
@@ -135,7 +135,7 @@ class MoveGroupsStep:
         moves = await self._survey.log.read()
         found = await self._survey.groups(self._choices.topics, moves, 0.0)
         read = {one.group: one.topics for one in found.groups if one.is_mirrored or one.move}
-        return await start_groups(run, self._world, read, moves.topics)
+        return await start_groups(run, self._world, ReadingGroups(read), moves.topics)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step: a start offset where there was none does no harm."""

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal
 from engine.core.offset_map.map_blocks import map_topic
-from engine.core.position.position import Position
+from engine.core.position.position import ForeignPosition, Position
 from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.fencing import take_back
 from engine.flow.operations.stints import (
@@ -182,14 +182,36 @@ class PositionsStep:
             await alteration.alter(wanted, epochs, ends)
 
     async def undo(self, run: StepRun) -> Facts:
-        """See Step."""
-        before = run.notes(BEFORE_NOTES, StoredStart)
-        if before is None:
+        """See Step. Raises PositionsNotAltered, FlowHeld if the reverse flow runs and must not."""
+        before = {row.lane: row.next for row in run.notes(BEFORE_NOTES, StoredStart) or ()}
+        if not before:
             return {}
-        async with self._owned():
-            run.assure()
-            await self._alter({row.lane: row.next for row in before})
+        try:
+            async with self._owned():
+                before = await self._untouched(before)
+                run.assure()
+                await self._alter(before)
+        except FlowHeld:
+            if self._world.keeps_names:
+                raise
+            return {"positions_put_back": 0, "reverse_runs": True}  # what it copies is the target's own, and right
         return {"positions_put_back": len(before)}
+
+    async def _untouched(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the lanes whose position is still the one that this step has set.
+
+        All others have positions of a copier, which know what it has appended: they stay. So do those that the step has
+        left where they were.
+        """
+        reverse = self._world.reverse.flow
+        stored = await stored_positions(self._world.source, reverse.positions_topic, reverse.position_keys)
+        return {
+            lane: at
+            for lane, at in before.items()
+            if isinstance(one := stored.lanes.get(lane), ForeignPosition)
+            and one.altered
+            and (at < 0 or self._world.keeps_names)
+        }
 
 
 class ReverseStep:

@@ -177,6 +177,12 @@ def test_raymirror_is_never_fenced() -> None:
     writer, bindings = "User:writer", [acl("*", "User:a"), acl("*", "User:writer")]
     other = plan_fence(FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer]))
     assert (other.principals, other.passing) == (("User:a",), (writer,))
+    everybody = plan_fence(FenceFacts(topics=TOPICS, bindings=[acl("*", ANYBODY)], own=OWN, named=["User:a"]))
+    bare = plan_fence(
+        FenceFacts(topics=TOPICS, bindings=[], own=OWN, named=["User:a"], everyone=EveryoneRule.YES, also_own=[writer])
+    )
+    assert everybody.passing == (OWN,), "an application that logs in as it goes on"
+    assert bare.passing == tuple(sorted((OWN, writer)))
     named = FenceFacts(topics=TOPICS, bindings=bindings, own=OWN, also_own=[writer], named=[writer])
     assert refusals(plan_fence(named)) == [FenceRefusal.OWN_NAMED]
 

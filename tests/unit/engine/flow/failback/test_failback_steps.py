@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from engine.base.clock import wall_ms
 from engine.core.position.position import ForeignPosition
 from engine.core.position.position_keys import PositionKeys
 from engine.flow.failback.copying import positions_of
@@ -570,6 +571,18 @@ async def test_the_source_must_not_have_grown_between_count_and_export(often: in
         assert "t-1" not in str(failed.value), "nobody wrote to it"
         assert played.there[0].names() == [*P, *N], "nothing was copied"
         assert (await driver.abort("bob", "written")).state is OperationState.ABORTED
+
+
+async def test_positions_that_an_abort_has_set_since_the_failover_do_not_count_as_copied() -> None:
+    """As `dr abort` of a switchover does that was open when its source died: nothing was copied back."""
+    played = await failed_over(late=True)
+    await played.move({HERE: played.there[0].behind(P[-1]) - 1}, flow=BACK)
+    played.guard.failed_over = wall_ms()
+    await asyncio.sleep(1.0)
+    await played.move({HERE: None}, flow=BACK)
+    async with played.failing_back() as driver:
+        await driver.start(failback())
+    is_right(played, late=True)
 
 
 @pytest.mark.parametrize("failed_over_ms", [1, 10**14])

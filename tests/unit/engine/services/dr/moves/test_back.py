@@ -52,6 +52,7 @@ class MemoryWorld:
         self.target_settings = FakeSettings("B")
         for topic in ("orders", "clicks"):
             self.target_settings.put(topic, partitions=1)
+        self.asked = CHOICES.topics
         self.begins = 0
         """Where partitions of the target begin."""
         self.wanted = DesiredState(state="running")
@@ -66,7 +67,7 @@ class MemoryWorld:
         return cast("SwitchoverWorld", self)
 
     def about(self, topics: Collection[str]) -> Self:
-        assert tuple(topics) == CHOICES.topics
+        assert tuple(topics) == self.asked
         return self
 
     async def state(self) -> dict[Any, Any]:
@@ -206,6 +207,20 @@ async def test_producers_go_back_and_those_of_other_topics_stay_fenced(world: Me
         world.source_settings.bindings = {ORDERS}
         await driver.start(new("4", kind="move-back", began_ms=6, choices=CHOICES.facts()))
         assert not has_standing_fence(next(one for one in store.operations if one.id == "3"))
+
+
+async def test_a_fence_is_over_when_its_last_topic_comes_back(world: MemoryWorld) -> None:
+    clusters, world.begins = Clusters(), world.end
+    async with clusters.opened() as store:
+        await moved(store, "orders", "clicks")
+        for number, topic in enumerate(("orders", "clicks"), 2):
+            world.asked = (topic,)
+            choices = MoveBackChoices(fence="none", topics=world.asked)
+            steps = move_back_steps(world.world, store, cast("Any", world), choices)
+            driver = OperationDriver(store, "A->B", steps, clusters, {})
+            await driver.start(new(str(number), kind="move-back", began_ms=number, choices=choices.facts()))
+            assert has_standing_fence(store.operations[0]) is (topic == "orders")
+    assert (world.source_settings.bindings, world.moves.topics) == (set(), {})
 
 
 async def test_a_command_that_would_open_more_topics_is_not_called(world: MemoryWorld) -> None:

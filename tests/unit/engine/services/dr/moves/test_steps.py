@@ -260,6 +260,19 @@ async def test_groups_get_a_start_where_producers_will_write() -> None:
     assert all("members" in row.why for row in run.rows["group-starts"])
 
 
+async def test_a_group_whose_commits_are_not_known_keeps_them() -> None:
+    found, run = MemoryWorld(), kept_run()
+    found.keeps_names = False
+    found.target_settings.put("orders", partitions=2)
+    found.target_groups.put("billing", {LANE: 3})
+    found.target_groups.failing["billing"] = "its coordinator is broker 3: no answer"
+    step = MoveGroupsStep(cast("Any", found), found.world, check(found), CHOICES)
+    assert await step.do(run.run) == {"producer_topics_there": 1, "group_starts": 0, "group_starts_failed": 1}
+    assert found.target_groups.stored["billing"] == {LANE: (3, "")}
+    (row,) = run.rows["group-starts"]
+    assert (row.group, row.topic, row.why) == ("billing", "", "its coordinator is broker 3: no answer")
+
+
 async def test_what_came_behind_the_fence_is_drained_without_a_pause() -> None:
     found, order = MemoryWorld(), list[str]()
     grown = [(GrownPartition("orders", 0, 5, 6),), ()]

@@ -11,14 +11,14 @@ import pytest
 from engine.base.errors import FlowHeld
 from engine.core.position.position import ForeignPosition
 from engine.flow.operations.driver import StepRun
-from engine.flow.operations.stints import CLOSED_NOTES, TOPICS_NOTES, MapTopics, Stints, closed_row
+from engine.flow.operations.stints import CLOSED_NOTES, TOPICS_NOTES, MapTopics, Stints, StoredStart, closed_row
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.flow_control import FlowControl
-from engine.services.dr.switchover.reversal import PositionsStep, ReverseStep
+from engine.services.dr.switchover.reversal import BEFORE_NOTES, PositionsStep, ReverseStep
 from engine.services.dr.switchover.world import SwitchoverWorld
 from engine.state.state import DESIRED, DesiredState, MovedGroup, MovedTopic, StateHolder
 from policies.dr.fence import FENCE_NOTES, FenceRow
@@ -179,6 +179,68 @@ async def test_the_maps_that_new_positions_replace_are_stored_once(monkeypatch: 
     lanes[one] = lanes[three] = ForeignPosition(offset=8, altered=True)
     await step._keep_closed(run.run)
     assert run.rows[CLOSED_NOTES] == wanted, "the positions are set by now"
+
+
+class Altered:
+    """The positions of the reverse flow, and what an abort sets."""
+
+    def __init__(self, lanes: Mapping[TopicPartition, object], *, is_held: bool = False) -> None:
+        self.lanes, self.is_held = lanes, is_held
+        self.set: dict[TopicPartition, int | None] = {}
+
+    async def stored(self, *_args: object) -> PositionsFound:
+        return PositionsFound(cast("Any", dict(self.lanes)))
+
+    async def alter(self, wanted: Mapping[TopicPartition, int | None], *_args: object) -> None:
+        self.set = dict(wanted)
+
+    @asynccontextmanager
+    async def opened(self, *_args: object) -> AsyncIterator["Altered"]:
+        if self.is_held:
+            raise FlowHeld("B->A", "a mirror", "topic")
+        yield self
+
+    def step(self, monkeypatch: pytest.MonkeyPatch, *, keeps_names: bool) -> PositionsStep:
+        async def epochs(*_args: object) -> dict[TopicPartition, int]:
+            return {}
+
+        monkeypatch.setattr(reversal, "stored_positions", self.stored)
+        monkeypatch.setattr(reversal, "PositionAlteration", self.opened)
+        monkeypatch.setattr(reversal, "held", self.opened)
+        monkeypatch.setattr(reversal, "epochs_before", epochs)
+        reverse = SimpleNamespace(config=None, flow=SimpleNamespace(positions_topic="p", position_keys=None))
+        found = SimpleNamespace(keeps_names=keeps_names, reverse=reverse, source=None, target=None)
+        return PositionsStep(cast("SwitchoverWorld", found), HOLDER)
+
+
+SET = ForeignPosition(offset=8, altered=True)
+
+
+@pytest.mark.parametrize("keeps_names", [True, False], ids=["keeps names", "renames"])
+async def test_an_abort_puts_back_only_the_positions_that_the_switchover_has_set(
+    monkeypatch: pytest.MonkeyPatch, keeps_names: bool
+) -> None:
+    """A copier's own position knows what it has appended, and its maps: to set it would copy some records twice."""
+    was, new, copied, set_before = (TopicPartition("orders", number) for number in range(4))
+    lanes = {was: position(9), new: SET, copied: position(7), set_before: SET}
+    found, run = Altered(lanes), KeptRun()
+    before = {was: 4, new: -1, copied: -1, set_before: 5}
+    run.rows[BEFORE_NOTES] = tuple(StoredStart(*lane, at) for lane, at in before.items())
+    facts = await found.step(monkeypatch, keeps_names=keeps_names).undo(run.run)
+    # without a prefix the switchover has set all of them, with one only those that had none
+    wanted = {new: None, set_before: 4} if keeps_names else {new: None}
+    assert (found.set, facts) == (wanted, {"positions_put_back": len(wanted)})
+
+
+async def test_an_abort_leaves_a_reverse_flow_alone_that_copies_the_targets_own_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, run = Altered({}, is_held=True), KeptRun()
+    run.rows[BEFORE_NOTES] = (StoredStart("orders", 0, -1),)
+    facts = await found.step(monkeypatch, keeps_names=False).undo(run.run)
+    assert (found.set, facts) == ({}, {"positions_put_back": 0, "reverse_runs": True})
+    with pytest.raises(FlowHeld):
+        await found.step(monkeypatch, keeps_names=True).undo(run.run)
 
 
 # --- where the reverse flow starts --------------------------------------------------------------------------------
