@@ -18,7 +18,8 @@ The commit for one partition of one group (`wanted`; `barred` decides whether th
 Raymirror never commits for a target group with members; the broker also refuses such a commit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from copy import copy
 from enum import Enum
 from typing import NamedTuple
 
@@ -64,6 +65,14 @@ class GroupSelection:
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
         self._own = own
+        self.gone: Collection[str] = ()
+        """Groups that have moved to the target."""
+
+    def without(self, groups: Collection[str]) -> "GroupSelection":
+        """Return the same selection without groups that have moved to the target: what they commit there is theirs."""
+        found = copy(self)
+        found.gone = groups
+        return found
 
     def wants(self, group: str) -> bool:
         """Whether a group is mirrored."""
@@ -73,6 +82,8 @@ class GroupSelection:
         """Return why a group is not mirrored; None if it is."""
         if group.startswith(DRILL_GROUPS):
             return "a group of a drill"
+        if group in self.gone:
+            return "it has moved to the target"
         if self._own is not None:
             wanted = self._own.says(self._own.made.should_replicate_group, group)
             return None if wanted else f"not chosen by {self._own.name}"

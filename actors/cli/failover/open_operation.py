@@ -9,7 +9,7 @@ from typing import Protocol
 
 from actors.cli.common.flags import warn
 from actors.cli.failover.failover_outcome import renames
-from actors.model.states import reverse_stands_text
+from actors.model.states import StopKind, reverse_stands_text, turned_text
 from engine.base.errors import MirrorError, NewerFormat, StateUnreadable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -55,6 +55,17 @@ class ReverseFailedOver(MirrorError):
 
     def __str__(self) -> str:
         return f"the failover of {self.flow} is not forgotten: {reverse_stands_text(self.flow)}"
+
+
+class ReverseCopies(MirrorError):
+    """A switchover has stopped the flow, and the reverse flow is to copy to the same topics: flow."""
+
+    def __init__(self, flow: str) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+    def __str__(self) -> str:
+        return f"the stop of {self.flow} is not forgotten: {turned_text(self.flow, StopKind.SWITCHOVER)}"
 
 
 class TakesOperations(Protocol):
@@ -127,25 +138,32 @@ def _say(text: str) -> None:
 async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
     """Refuse to forget a failover while an operation is open, or a failover of the reverse flow stands.
 
-    Raises OperationOpen, ReverseFailedOver, NoClusterAnswers.
+    A switchover is not forgotten either while the reverse flow may copy: both at once would be a loop. Raises
+    OperationOpen, ReverseFailedOver, ReverseCopies, NoClusterAnswers.
     """
     async with OperationClusters(config, flow) as clusters:
         operation = running((await clusters.read()).operations)
         if operation is not None:
             raise OperationOpen(operation, _FORGETTING)
-        if not renames(flow) and await _reverse_stands(clusters):
-            raise ReverseFailedOver(str(flow.name))
+        if not renames(flow):
+            await _refuse_beside_reverse(clusters, str(flow.name))
 
 
-async def _reverse_stands(clusters: OperationClusters) -> bool:
-    """Whether the reverse flow was failed over later than the flow was stopped; says so if that cannot be read."""
+async def _refuse_beside_reverse(clusters: OperationClusters, flow: str) -> None:
+    """Refuse by what is stored of the reverse flow; say so if that cannot be read.
+
+    Raises ReverseFailedOver if it was failed over later than the flow was stopped, ReverseCopies.
+    """
     try:
-        back = await clusters.wanted(FlowSide.SOURCE)
-        return back.failover_stands and back.at_ms > (await clusters.wanted(FlowSide.TARGET)).at_ms
+        back, ours = await clusters.wanted(FlowSide.SOURCE), await clusters.wanted(FlowSide.TARGET)
     except (ClusterUnread, NewerFormat, StateUnreadable) as unread:
         name = clusters.into(FlowSide.SOURCE)
-        warn(f"whether a failover of {name} stands is not known: {unread}; if it does, do not copy back")
-        return False
+        warn(f"whether a failover of {name} stands, or {name} copies, is not known: {unread}; if so, do not copy back")
+        return
+    if back.failover_stands and back.at_ms > ours.at_ms:
+        raise ReverseFailedOver(flow)
+    if ours.failed_over and ours.switched is True and back.state != "stopped":
+        raise ReverseCopies(flow)
 
 
 def refuse_forgetting_of(path: Path, flow: str) -> str:

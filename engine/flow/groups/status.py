@@ -107,15 +107,6 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
             ),
         )
 
-    def without(self, groups: Collection[str]) -> "GroupStatus":
-        """Return the status without some groups."""
-        return msgspec.structs.replace(
-            self,
-            groups=self.groups - len({one.group for one in self.stands if one.group in groups}),
-            stands=tuple(one for one in self.stands if one.group not in groups),
-            failed={group: why for group, why in self.failed.items() if group not in groups},
-        )
-
     def completed(self, others: "GroupStatus") -> "GroupStatus":
         """Add the groups of another status; for a group in both, this status counts."""
         known = {one.group for one in self.stands}

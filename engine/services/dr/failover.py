@@ -42,12 +42,14 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
+from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.operation_service import leased, operation_log
 from engine.services.maps import clusters_of, group_maps_of, last_known_of, maps_of, quarantine_reader_of
 from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
 from engine.state.state import Key, StateHolder, Value
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation
+from policies.groups import GroupSelection
 from policies.model import LaneName, TopicPartition
 
 CLIENT_ID = "raymirror-failover"
@@ -83,6 +85,7 @@ class Failover(Opened):
         self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
         self._group_maps = group_maps_of(flow, self._maps, self._source, self._target)
         self._log = CheckpointLog(self._target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        self._moves = MoveLog(self._target, self._clients[1], flow)
         self.gone = ""
         """Why the source cannot be asked; empty if it answers."""
 
@@ -141,6 +144,10 @@ class Failover(Opened):
         """
         return await read_copy(self._target, self._flow.name)
 
+    async def moved(self) -> Moves:
+        """Read which groups and producers have moved to the target already. Raises as `operations` does."""
+        return await self._moves.read()
+
     @asynccontextmanager
     async def operating(self, holder: StateHolder) -> AsyncIterator[DrOperation | None]:
         """Own the operations of the target while the block runs, so that no other one begins; give the open one.
@@ -167,17 +174,17 @@ class Failover(Opened):
         """Commit the translated offsets of groups until waiting is in vain or time is up; return their status then.
 
         A group is not equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
-        not asked. `say` is told every few seconds for which groups it waits.
+        not asked. `say` is told every few seconds for which groups it waits. Groups that have moved are left out.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
         """
-        selection = self._flow.groups.selection
+        selection = self._flow.groups.selection.without((await self.moved()).gone)
         if gone := self.gone or gone:
             standing = await stand_by_checkpoints(
                 selection, self._log, self._target, self._target_groups, commit=commit
             )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
-        stands = self._stands(commit=commit)
+        stands = self._stands(selection, commit=commit)
         standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit, say=say)
         if stands.unanswered or standing.missing:
             others = await stand_by_checkpoints(
@@ -231,11 +238,11 @@ class Failover(Opened):
         """Build the translator of the groups' commits."""
         return Translations(self._flow.selection, self._group_maps, self._target)
 
-    def _stands(self, *, commit: bool) -> GroupStatusReader:
+    def _stands(self, selection: GroupSelection, *, commit: bool) -> GroupStatusReader:
         translations = self._translations()
         commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
-            self._flow.groups.selection,
+            selection,
             self._source,
             self._source_groups,
             self._target_groups,

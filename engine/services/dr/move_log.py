@@ -33,6 +33,11 @@ class Moves(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[str, MovedGroup] = {}
     topics: Mapping[str, MovedTopic] = {}
 
+    @property
+    def gone(self) -> frozenset[str]:
+        """The groups whose move has ended: their offsets on the target are their own."""
+        return frozenset(group for group, one in self.groups.items() if one.state == "moved")
+
 
 class MoveLog:
     """The moves of one flow; `client`: of the target, where the topic is made if no mirror ever ran.

@@ -19,6 +19,7 @@ from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from policies.dr.drill import DrillFinding, DrillFindingName, scratch_topic
 from policies.model import TopicPartition
+from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
 
 SETTINGS = ("min.insync.replicas", "max.message.bytes")
@@ -34,9 +35,25 @@ def strictest(copies: Iterable[Mapping[str, ConfigEntry]]) -> dict[str, str]:
     found: dict[str, int] = {}
     for configs in copies:
         for name in SETTINGS:
-            if name in configs and configs[name].value:
+            if _has(configs, name):
                 found[name] = max(found.get(name, 0), int(configs[name].value))
     return {name: str(value) for name, value in found.items()}
+
+
+def replicas_of_strictest(
+    factor: int, topics: Mapping[str, TopicState], configs: Mapping[str, Mapping[str, ConfigEntry]]
+) -> int:
+    """Return how many replicas a topic needs to take producers with the strictest settings: as topics that have them.
+
+    `factor`: of new copies; -1: the brokers' default.
+    """
+    least = {name: int(one[SETTINGS[0]].value) for name, one in configs.items() if _has(one, SETTINGS[0])}
+    most = max(least.values(), default=1)
+    return max(factor, *(topics[name].replicas for name, one in least.items() if one == most)) if most > 1 else factor
+
+
+def _has(configs: Mapping[str, ConfigEntry], name: str) -> bool:
+    return name in configs and bool(configs[name].value)
 
 
 class ProducerRehearsal:

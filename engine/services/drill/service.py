@@ -38,7 +38,13 @@ from engine.services.dr.preview import PreviewService
 from engine.services.drill.connection import stock_connection
 from engine.services.drill.groups import GroupRehearsal, Places, RehearsedGroups
 from engine.services.drill.made import Made
-from engine.services.drill.producers import SETTINGS, ProducerRehearsal, refusing_partitions, strictest
+from engine.services.drill.producers import (
+    SETTINGS,
+    ProducerRehearsal,
+    refusing_partitions,
+    replicas_of_strictest,
+    strictest,
+)
 from engine.services.drill.reading import ReadComparison, consumer_plans, read_by_own, sampled
 from engine.services.drill.record import DrillRecord
 from engine.services.maps import last_known_of
@@ -181,7 +187,7 @@ class DrillService(PreviewService):
         with course.step(DrillStep.DRAIN):
             await self._drain(course)
         rehearsal = GroupRehearsal(
-            self._flow.groups.selection,
+            self._flow.groups.selection.without((await self.moved()).gone),
             self._source_groups,
             self._target_groups,
             self._translations(),
@@ -302,11 +308,12 @@ class DrillService(PreviewService):
     async def _producers(self, run_id: str, topics: dict[str, TopicState], course: _Course) -> None:
         flow = self._flow
         names = {*map(flow.selection.target_topic, topics), *topics}
-        written = list(await self._there.topics(sorted(names)))
+        written = await self._there.topics(sorted(names))
         configs = (await self._there.configs(dict.fromkeys(written, SETTINGS))).found
         with course.step(DrillStep.PRODUCERS):
             rehearsal = ProducerRehearsal(run_id, self._target, self._made, flow.request_timeout_s)
-            course.findings += await rehearsal.produce(flow.replication_factor, strictest(configs.values()))
+            replicas = replicas_of_strictest(flow.replication_factor, written, configs)
+            course.findings += await rehearsal.produce(replicas, strictest(configs.values()))
         with course.step(DrillStep.READINESS):
             course.findings += await refusing_partitions(self._clients[1], written, configs)
             course.findings += await self._readiness(topics)

@@ -32,7 +32,7 @@ from engine.kafka.admin.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, e
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, CommandFence
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.group_starts import mirrored_groups, producer_starts, start_groups
-from engine.services.dr.switchover.steps import DRAINED_NOTES, GROUP_NOTES, GroupRow, gone_on, held_groups
+from engine.services.dr.switchover.steps import DRAINED_NOTES, GROUP_NOTES, GroupRow, gone_on
 from engine.services.dr.switchover.world import DrainedEnd, NotDrained, SwitchoverWorld
 from engine.services.holding import held
 from engine.services.maps import last_known_of, map_topics_of
@@ -323,7 +323,7 @@ class WatchStep:
     async def _watch_groups(self, run: StepRun) -> Facts:
         known = {row.group: row for row in run.notes(GROUP_NOTES, GroupRow) or ()}
         try:
-            standing = await held_groups(self._world, await self._world.moved(), commit=False)
+            standing = await self._world.hold(0.0, commit=False, undrained={})
         except (
             BrokerUnreachable,
             ConnectionLost,

@@ -149,7 +149,7 @@ class CheckStep:
         ready = await world.readiness()
         found += [(one.name.value, f"{one.subject}: {one.why}") for one in ready.unready if self._counts(one)]
         found += [("readiness-unknown", text) for text in ready.unknown]
-        standing = await held_groups(world, moves, commit=False)
+        standing = await world.hold(0.0, commit=False, undrained={})
         found += [("group-not-read", f"group {group}: {why}") for group, why in standing.failed.items()]
         found += [(GROUPS_NOT_EQUAL, f"group {group}: {why}") for group, why in in_the_way(standing).items()]
         found += [("settings-differ", text) for text in await self._differences(moves)]
@@ -344,13 +344,11 @@ class GroupsStep:
 
     async def _committed(self, run: StepRun) -> GroupStatus:
         give_up_at_s = now_s() + self._limits.groups_s
-        moves: Moves | None = None
         while True:
             late = now_s() >= give_up_at_s
             run.assure()
             try:
-                moves = moves or await self._world.moved()
-                standing = await held_groups(self._world, moves, commit=True)
+                standing = await self._world.hold(0.0, commit=True, undrained={})
             except _BETWEEN_LOOKS as lost:
                 if late:
                     raise
@@ -366,15 +364,6 @@ class GroupsStep:
         """See Step."""
         del run
         return {}
-
-
-async def held_groups(world: SwitchoverWorld, moves: Moves, *, commit: bool) -> GroupStatus:
-    """Compare the groups, and commit what is exact; those that have moved already are where they belong.
-
-    Raises BrokerUnreachable, ConnectionLost.
-    """
-    moved = {group for group, one in moves.groups.items() if one.state == "moved"}
-    return (await world.hold(0.0, commit=commit, undrained={})).without(moved)
 
 
 class GroupRow(msgspec.Struct, frozen=True):

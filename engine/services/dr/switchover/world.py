@@ -18,7 +18,7 @@ from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.data.partition_ends import known_ends
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.dr.failover import COPIES_WITHIN_S
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.preview import PreviewService
 from engine.services.quarantine import LeftOutRow
 from engine.state.state import MovedTopic, desired_of
@@ -160,10 +160,6 @@ class DrainWorld(PreviewService):
         """
         wanted = desired_of(await self.state())
         return tuple(name for name in wanted.paused_topics if name not in wanted.moved_topics)
-
-    async def moved(self) -> Moves:
-        """Return which groups and producers have moved to the target already."""
-        return await MoveLog(self.target, self.target_client, self.flow).read()
 
     async def _empty(self, ends: Ends, known: LastKnown) -> set[TopicPartition]:
         """Return the partitions without a position and without a record: nothing of them was to be copied."""

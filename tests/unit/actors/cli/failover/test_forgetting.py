@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from actors.cli.failover import forgetting, open_operation
-from actors.cli.failover.open_operation import OperationOpen, ReverseFailedOver
+from actors.cli.failover.open_operation import OperationOpen, ReverseCopies, ReverseFailedOver
 from actors.model.states import NotFailedOver
 from engine.config.config import load_config
 from engine.services.dr.operation_service import ClusterUnread
@@ -139,8 +139,23 @@ async def test_what_stopped_the_reverse_flow_otherwise_or_before_keeps_no_failov
     service.back = back
     await forget(tmp_path, monkeypatch, service, IDENTITY)
     assert not desired_of(service.entries).failed_over
-    is_unread = "whether a failover of B->A stands is not known" in capsys.readouterr().err
+    is_unread = "whether a failover of B->A stands, or B->A copies, is not known" in capsys.readouterr().err
     assert is_unread is isinstance(back, ClusterUnread)
+
+
+async def test_a_switchover_is_kept_while_the_reverse_flow_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = DesiredState(state="stopped", stop="failover", switched=True, at_ms=5)
+    service = FakeService(ours)
+    service.back = DesiredState(state="running", at_ms=6)
+    with pytest.raises(ReverseCopies) as refused:
+        await forget(tmp_path, monkeypatch, service, IDENTITY)
+    assert "to go back from there: raymirror dr switchover 'B->A'" in str(refused.value)
+    assert service.entries == {DESIRED: ours}
+    service.back = DesiredState(state="stopped", stop="mirror", at_ms=6)
+    await forget(tmp_path, monkeypatch, service, IDENTITY)
+    assert not desired_of(service.entries).failed_over
 
 
 @pytest.mark.parametrize("entries", [(), (DesiredState(state="running"),), (DesiredState(state="stopped"),)])

@@ -1,5 +1,8 @@
 """A failover whose target does not answer, and how long it waits for groups."""
 
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
 import pytest
 
 from engine.base.clock import now_s
@@ -9,7 +12,9 @@ from engine.config.file.properties import parse_properties
 from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.failover import Failover, TargetAway
-from policies.groups import Why
+from engine.services.dr.move_log import Moves
+from engine.state.state import MovedGroup
+from policies.groups import GroupSelection, Why
 from tests.unit.engine.config_files import BASE
 
 
@@ -51,13 +56,44 @@ class Looks:
         return GroupStatus(groups=1, stands=(row,))
 
 
+def moved_groups(**states: Literal["moving", "moved"]) -> Callable[[], Awaitable[Moves]]:
+    groups = {name: MovedGroup(state=state, at_ms=1, who="ann", offsets=()) for name, state in states.items()}
+
+    async def moved() -> Moves:
+        return Moves(groups=groups)
+
+    return moved
+
+
 async def held(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> tuple[float, list[str]]:
     """Hold groups for a minute at most; return how long that took, and what was said."""
     config = read_config(parse_properties(BASE, "f"))
     asked, said, began_s = Failover(config, config.flows[0]), list[str](), now_s()
-    monkeypatch.setattr(asked, "_stands", lambda *, commit: looks)
+    monkeypatch.setattr(asked, "_stands", lambda _selection, *, commit: looks)
+    monkeypatch.setattr(asked, "moved", moved_groups())
     await asked.hold(60.0, commit=True, undrained={}, say=said.append)
     return now_s() - began_s, said
+
+
+async def test_groups_that_have_moved_are_neither_compared_nor_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = read_config(parse_properties(BASE, "f"))
+    asked, selections = Failover(config, config.flows[0]), list[GroupSelection]()
+
+    def stands(selection: GroupSelection, *, commit: bool) -> Looks:
+        assert commit
+        selections.append(selection)
+        return Looks("")
+
+    monkeypatch.setattr(asked, "_stands", stands)
+    monkeypatch.setattr(asked, "moved", moved_groups(billing="moved", shop="moving"))
+    await asked.hold(0.0, commit=True, undrained={})
+    (found,) = selections
+    assert [found.why_not(group) for group in ("billing", "shop", "audit")] == [
+        "it has moved to the target",
+        None,
+        None,
+    ]
+    assert config.flows[0].groups.selection.wants("billing"), "it is mirrored all the same"
 
 
 @pytest.mark.parametrize("why", [BEFORE_MAP, EXPIRED, Why.TARGET_AHEAD.value])

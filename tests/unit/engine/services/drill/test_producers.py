@@ -9,9 +9,10 @@ import pytest
 from engine.base.errors import KafkaRefusal
 from engine.kafka.client.metadata import PartitionMeta, TopicMeta
 from engine.services.drill.made import Made
-from engine.services.drill.producers import ProducerRehearsal, refusing, strictest
+from engine.services.drill.producers import ProducerRehearsal, refusing, replicas_of_strictest, strictest
 from policies.dr.drill import DrillFindingName, scratch_topic
 from policies.model import TopicPartition
+from policies.sync.config_sync import TopicState
 from policies.sync.topic_configs import ConfigEntry
 from tests.fakes.cluster import FakeCluster
 
@@ -85,6 +86,19 @@ def test_the_scratch_topic_is_as_strict_as_the_strictest_copy() -> None:
     ]
     assert strictest(copies) == {"min.insync.replicas": "2", "max.message.bytes": "2000"}
     assert strictest([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("least", "factor", "replicas"), [("2", 1, 3), ("2", 5, 5), ("2", -1, 3), ("1", 1, 1), ("1", -1, -1)]
+)
+def test_the_scratch_topic_has_as_many_replicas_as_the_topics_that_are_as_strict(
+    least: str, factor: int, replicas: int
+) -> None:
+    """With fewer than `min.insync.replicas` the brokers would refuse what every real topic takes."""
+    topics = {name: TopicState(partitions=1, replicas=count) for name, count in (("orders", 3), ("A.orders", 1))}
+    configs = {"orders": {"min.insync.replicas": entry(least)}, "A.orders": {"min.insync.replicas": entry("1")}}
+    assert replicas_of_strictest(factor, topics, configs) == replicas
+    assert replicas_of_strictest(factor, {}, {}) == factor
 
 
 def test_a_partition_without_a_leader_or_with_too_few_in_sync_would_refuse_producers() -> None:
