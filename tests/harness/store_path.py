@@ -194,9 +194,9 @@ class StorePath:
                     store_writer.write(data)
                     await store_writer.drain()
         finally:
+            store_writer.transport.abort()  # first: this task may be cancelled while it waits for the other one
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
-            store_writer.transport.abort()
 
     def _refuses(self) -> bool:
         self._seen += 1
