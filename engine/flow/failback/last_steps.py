@@ -101,7 +101,7 @@ class Close(FailbackStep):
         if not begun:
             copied = await positions_of(world.target.cluster, world.forward)
             await run.keep(START_NOTES, _starts_of(rows, late, behind, copied))
-            await run.keep(TOPICS_NOTES, [world.map_topics])
+        await run.keep(TOPICS_NOTES, [world.map_topics])
         behind = {lane: last for lane, last in behind.items() if begun.get(lane, last + 1) == last + 1}
         run.assure()
         ends = {lane: stored[lane].target_next for lane in behind}

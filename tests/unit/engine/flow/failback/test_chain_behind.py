@@ -76,7 +76,7 @@ async def test_it_may_be_killed_where_it_stores_that() -> None:
     border = Border()
     async with (await failed_over(late=True)).failing_back(border) as driver:
         await driver.start(failback())
-    for at in range(border.passed - 12, border.passed):
+    for at in range(border.passed - 24, border.passed):
         played = await failed_over(late=True)
         await killed(played, Border(at))
         async with played.opened() as store:
