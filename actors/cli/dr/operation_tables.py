@@ -58,7 +58,8 @@ def show_operation(operation: DrOperation, stored: StoredOperations) -> None:
     for start in stored.notes(operation, GROUP_START_NOTES)[:_ROWS]:
         row = msgspec.json.decode(start)
         if row["why"]:
-            print(f"group {row['group']} has no start offset in {row['topic']}-{row['partition']}: {row['why']}")
+            where = f" in {row['topic']}-{row['partition']}" if row["topic"] else ""
+            print(f"group {row['group']} has no start offset{where}: {row['why']}")
     if not operation.has_ended:
         kind, flow = operation.kind, operation.flow
         back = f", or take it back: {takes_back(kind, flow)}" if operation.can_return else ""

@@ -55,6 +55,14 @@ def test_a_finished_operation(capsys: pytest.CaptureFixture[str]) -> None:
     assert (step["name"], step["seconds"], step["facts"]) == ("check", 2.5, {"groups": 2})
 
 
+def test_a_group_that_could_not_be_read_has_no_topic(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROWS, GROUP_START_NOTES, GroupStart("billing", "", -1, -1, "no coordinator"))
+    show_operation(*stored(finished(NEW, 9_000)))
+    assert "group billing has no start offset: no coordinator" in capsys.readouterr().out
+
+
 def test_an_operation_that_stands_says_how_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     operation = failed(begun(NEW, "check", 1_000), "check", 2_000, "no broker")
     show_operation(*stored(operation))
