@@ -1,18 +1,15 @@
 """Seeded schedules of a failback in which one cluster is cut off again and again, at any request, for a while."""
 
-import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.flow.operations.errors import OperationTaken, StepFailed
-from engine.flow.operations.store import OperationStore
 from policies.dr.operations import DrOperation, OperationState
 from tests.unit.engine.flow.failback.played import Played, failback
+from tests.unit.engine.flow.operations.staged import renewed
 
 P, D, N = [[f"{part}{number}" for number in range(6)] for part in "pdn"]
 MOST_ATTEMPTS = 20
@@ -55,17 +52,6 @@ async def failed_over(*, late: bool) -> Played:
         played.here[0].write(*D)
     played.there[0].write(*N)
     return played
-
-
-@asynccontextmanager
-async def renewed(store: OperationStore) -> AsyncIterator[None]:
-    """Keep the lease of a driver, as `OperationClusters.driving` does."""
-    renewing = asyncio.create_task(store.run())
-    try:
-        yield
-    finally:
-        renewing.cancel()
-        await asyncio.wait([renewing])
 
 
 async def driven(played: Played) -> DrOperation:

@@ -1,5 +1,6 @@
 """Two clusters in memory with their state topics, and steps whose effects are entries of a set."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -135,6 +136,17 @@ class Clusters:
 
     def told(self, text: str) -> None:
         self.says.append(text)
+
+
+@asynccontextmanager
+async def renewed(store: OperationStore) -> AsyncIterator[None]:
+    """Keep the lease of a driver, as `OperationClusters.driving` does."""
+    renewing = asyncio.create_task(store.run())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.wait([renewing])
 
 
 class EffectStep:

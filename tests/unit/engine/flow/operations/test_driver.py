@@ -1,9 +1,7 @@
 """An operation whose driver is killed between any two effects, has a rival, or finds a cluster dead."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -15,7 +13,7 @@ from engine.flow.operations.errors import OperationRefused, OperationTaken, Step
 from engine.flow.operations.store import OperationStore
 from policies.dr.operation_steps import SWITCHOVER, FlowSide
 from policies.dr.operations import OperationState, StepState
-from tests.unit.engine.flow.operations.staged import FLOW, Border, Clusters, Killed, all_made, new
+from tests.unit.engine.flow.operations.staged import FLOW, Border, Clusters, Killed, all_made, new, renewed
 
 UNDONE_NAMES = [rule.name for rule in SWITCHOVER if rule.undo]
 
@@ -166,17 +164,6 @@ async def test_a_failed_step_says_why_and_is_done_again() -> None:
 
 
 AWAY = ClusterAway("", "B", "b:1 does not answer")
-
-
-@asynccontextmanager
-async def renewed(store: OperationStore) -> AsyncIterator[None]:
-    """Keep the lease of a driver, as `OperationClusters.driving` does."""
-    renewing = asyncio.create_task(store.run())
-    try:
-        yield
-    finally:
-        renewing.cancel()
-        await asyncio.wait([renewing])
 
 
 async def test_a_step_that_loses_a_broker_for_a_moment_is_run_again_by_its_driver() -> None:
