@@ -178,32 +178,18 @@ class NewCopy(FailbackStep):
 
     async def do(self, run: StepRun) -> Facts:
         """See Step. Raises LanesStopped, FailbackRefused."""
-        world, rows, late = self.world, self.rows(run), self.late(run)
+        rows, late = self.rows(run), self.late(run)
         if not rows:
             return {"partitions": 0}
         echoes: dict[TopicPartition, Echoes] = {row.target: late[row.source].echoes for row in rows}
         left_out = {row.target: echoes[row.target] for row in rows if not row.made}
-        source, target = world.source.cluster, world.target.cluster
         await self._hold_tombstones(run, rows)
         ends = await self._ends(run, echoes)
         await self._bury(run, [row for row in rows if not row.made and _must_bury(row, ends[row.target])])
         rows, late = self.rows(run), self.late(run)
         await self._see_unwritten(rows, late)
         run.say(f"copying to the source what only the target has: {len(rows)} partitions")
-        while True:
-            options = world.back_options(left_out, {row.target: row.expired_to for row in rows})
-            copier = world.new_copier(options, target, source)
-            epoch = await next_epoch(source, options)
-            try:
-                await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
-            except LanesStopped as stopped:
-                starts = await target.offsets([gap.lane for gap in stopped.gaps], EARLIEST)
-                if not stopped.lacks_records or any(gap.last >= starts[gap.lane] for gap in stopped.gaps):
-                    raise  # something else than retention
-                rows = await _keep_expired(run, rows, stopped.gaps, left_out)
-            else:
-                break
-        await _see_stored(source, options, ends)
+        rows = await self._copy(run, rows, left_out, ends)
         await self._see_joined(rows, late)
         now_ms = wall_ms()
         doubted = [
@@ -218,6 +204,33 @@ class NewCopy(FailbackStep):
             "tombstones_in_doubt": len(doubted),
             "expired": sum(row.expired for row in rows),
         }
+
+    async def _copy(
+        self,
+        run: StepRun,
+        rows: tuple[LaneRow, ...],
+        left_out: Mapping[TopicPartition, Echoes],
+        ends: Mapping[TopicPartition, int],
+    ) -> tuple[LaneRow, ...]:
+        """Copy up to these ends, and return the rows with what retention has deleted before it was copied.
+
+        Raises LanesStopped, NotStored.
+        """
+        source, target = self.world.source.cluster, self.world.target.cluster
+        while True:
+            options = self.world.back_options(left_out, {row.target: row.expired_to for row in rows})
+            copier = self.world.new_copier(options, target, source)
+            epoch = await next_epoch(source, options)
+            try:
+                await copy_until(copier, [row.back for row in rows], ends, epoch, assure=run.assure)
+            except LanesStopped as stopped:
+                starts = await target.offsets([gap.lane for gap in stopped.gaps], EARLIEST)
+                if not stopped.lacks_records or any(gap.last >= starts[gap.lane] for gap in stopped.gaps):
+                    raise  # something else than retention
+                rows = await _keep_expired(run, rows, stopped.gaps, left_out)
+            else:
+                await _see_stored(source, options, ends)
+                return rows
 
     async def _hold_tombstones(self, run: StepRun, rows: Sequence[LaneRow]) -> None:
         """Let the target keep tombstones that its cleaner has not seen yet; the end of the failback restores it."""

@@ -53,7 +53,7 @@ from engine.wire.batch import read_header
 from engine.wire.merging.cut import cut, halves
 from engine.wire.records import Coding, Encoded, reencode
 from policies.model import TopicPartition
-from policies.sync.topic_faults import OnGap, OnRenewal
+from policies.sync.topic_faults import OnRenewal
 
 
 class FailureHandler:
@@ -316,8 +316,7 @@ class FailureHandler:
 
     def _gap(self, driver: LaneDriver, missing: MissingRecords, divergence: Divergence | None = None) -> None:
         """Stop the lane, or acquire it again if it may continue; the acquisition then reports the exact loss."""
-        is_counted = self._options.counted_gaps is not None
-        if is_counted or self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
+        if self._options.may_continue(driver.name.source.topic):
             driver.attempts.diverged(divergence)
             return self.reacquire(driver, missing.cause, fenced=False)
         lane = driver.name.source

@@ -100,11 +100,15 @@ class FlowOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Return the keys that positions have."""
         return PositionKeys(self.flow.source, self.connector)
 
+    def may_continue(self, topic: str) -> bool:
+        """Whether lanes of a topic may continue behind missing records: an acquisition says then which are missing."""
+        return self.counted_gaps is not None or self.faults.on_gap(topic) is not OnGap.FAIL
+
     def continues_behind(self, lane: TopicPartition, last: int) -> bool:
         """Whether an acquired lane continues behind missing records that end with the source offset `last`."""
         if self.counted_gaps is not None:
             return last < self.counted_gaps.get(lane, 0)
-        return self.faults.on_gap(lane.topic) is not OnGap.FAIL
+        return self.may_continue(lane.topic)
 
     def transactional_id(self, topic: str, partition: int) -> str:
         """Return the lane's transactional id: the same for every owner, so that each owner fences the previous one."""
