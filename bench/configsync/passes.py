@@ -62,9 +62,9 @@ class Passes(ABC):
     clients: tuple[str, ...] = ("raymirror",)
     """The client ids of the system's requests contain one of these texts."""
 
-    def __init__(self, job: Job, topics: int) -> None:
+    def __init__(self, job: Job, topics: int, patience_s: float) -> None:
         self.job, self.topics = job, topics
-        self._watch = Watch(job.target)
+        self._watch = Watch(job.target, patience_s)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

@@ -12,19 +12,19 @@ from bench.admin import admin
 from bench.configsync.topics import behind
 from bench.errors import BenchError
 
-_DEADLINE_S = 1800.0
 _START_S = 60.0
 _POLL_S = 0.05
 _SAMPLE = 5
 
 
 class Watch:
-    """A watch over the copies of one target, as a context manager."""
+    """A watch over the copies of one target, as a context manager; `patience_s`: how long it waits for a value."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, patience_s: float) -> None:
+        self._patience_s = patience_s
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(target, other), daemon=True)
+        self._process = context.Process(target=_serve, args=(target, other, patience_s), daemon=True)
 
     def __enter__(self) -> Self:
         self._process.start()
@@ -43,7 +43,7 @@ class Watch:
 
     def there_s(self) -> float:
         """Wait until every copy has the value; return the Unix time of the check that saw it. Raises BenchError."""
-        return float(self._receive(_DEADLINE_S + _START_S))
+        return float(self._receive(self._patience_s + _START_S))
 
     def _receive(self, within_s: float) -> Any:
         if not self._pipe.poll(within_s):
@@ -57,29 +57,31 @@ class Watch:
         return said
 
 
-def _serve(target: str, pipe: Connection) -> None:
-    asyncio.run(_watch(target, pipe))
+def _serve(target: str, pipe: Connection, patience_s: float) -> None:
+    asyncio.run(_watch(target, pipe, patience_s))
 
 
-async def _watch(target: str, pipe: Connection) -> None:
+async def _watch(target: str, pipe: Connection, patience_s: float) -> None:
     async with admin(target) as client:
         while True:
             try:
                 copies, value = pipe.recv()  # this process has nothing else to do
             except EOFError:
                 return
-            pipe.send(await _until_there(client, copies, value, pipe))
+            pipe.send(await _until_there(client, copies, value, pipe, patience_s))
 
 
-async def _until_there(client: Any, copies: Sequence[str], value: str, pipe: Connection) -> float | str:
+async def _until_there(
+    client: Any, copies: Sequence[str], value: str, pipe: Connection, patience_s: float
+) -> float | str:
     sample = copies[:: max(1, len(copies) // _SAMPLE)]
     await behind(client, sample, value)
     pipe.send(0.0)
-    deadline = time.monotonic() + _DEADLINE_S
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         seen_s = time.time()
         # A few topics are cheap to read, so the checks cost the measured system little.
         if not await behind(client, sample, value) and not await behind(client, copies, value):
             return seen_s
         await asyncio.sleep(_POLL_S)
-    return f"{len(await behind(client, copies, value))} copies do not have the new value after {_DEADLINE_S:.0f} s"
+    return f"{len(await behind(client, copies, value))} copies do not have the new value after {patience_s:.0f} s"

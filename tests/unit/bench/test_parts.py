@@ -10,6 +10,7 @@ import pytest
 from bench import idle, pair
 from bench.configsync import command as configsync
 from bench.configsync import topics
+from bench.configsync.passes import Mm2Passes, Pass
 from bench.errors import BenchError
 from bench.lag import command as lag
 from bench.parts import Parts
@@ -159,11 +160,53 @@ def test_the_first_system_of_configsync_stays_where_the_second_fails(
     monkeypatch.setattr(configsync, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(topics, "create", at_once)
     monkeypatch.setattr(topics, "change", at_once)
+    monkeypatch.setattr(configsync, "store_positions", at_once)
     monkeypatch.setattr(configsync._Scene, "_system", measured)
-    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1, "one_target": one_target}
+    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1, "patience": 1.0, "one_target": one_target}
     found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", quick=True, **counts))
     assert found["systems"] == {"raymirror-round": figures}
     check_second(found, "mm2")
+
+
+def test_a_system_that_brings_no_change_has_figures_of_its_other_passes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Idle(Mm2Passes):
+        def changed(self, *_: object) -> Pass:
+            raise BenchError("configsync", "2 copies do not have the new value")
+
+        def nothing(self) -> Pass:
+            return Pass(10.0, 12.5)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing has been started."""
+
+    class Log(Silent):
+        def switch(self, *, on: bool) -> None:
+            """No broker logs."""
+
+        def count(self, *_: object) -> dict[str, int]:
+            return {"describe_configs": 4, "altered_topics": 0}
+
+    monkeypatch.setattr(configsync, "EmbeddedCluster", Nowhere)
+    monkeypatch.setattr(topics, "create", at_once)
+    monkeypatch.setattr(topics, "change", at_once)
+    monkeypatch.setattr(configsync, "RequestLog", Log)
+    monkeypatch.setattr(configsync._Scene, "_warm", lambda *_: None)
+    monkeypatch.setattr(configsync, "_SYSTEMS", {"mm2": Idle})
+    counts = {"topics": 2, "partitions": 1, "changed": 1, "passes": 1, "patience": 1.0, "one_target": False}
+    found = configsync.run(argparse.Namespace(systems="mm2", quick=True, **counts))
+    one = found["systems"]["mm2"]
+    assert (one["idle_wall_s"], one["requests_idle"]["describe_configs"]) == (2.5, 4)
+    assert "wall_s" not in one
+    assert "requests" not in one
+    assert found["unmeasured"] == [{"part": "mm2: changes", "why": one["unchanged"]}]
+    assert "do not have the new value" in one["unchanged"]
+    assert found["failed"]
+    assert "mm2" in capsys.readouterr().out
 
 
 def test_the_first_system_of_translation_stays_where_the_second_fails(monkeypatch: pytest.MonkeyPatch) -> None:
