@@ -65,7 +65,7 @@ class GroupSelection:
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
         self._own = own
-        self.gone: Collection[str] = ()
+        self.gone: Collection[str] = frozenset()
         """Groups that have moved to the target."""
 
     def without(self, groups: Collection[str]) -> "GroupSelection":

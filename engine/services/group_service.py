@@ -5,6 +5,7 @@ from engine.core.reports.group_report import GroupsReport
 from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.commit_reader import CommitReader
+from engine.flow.topic_logs.followed_moves import FollowedMoves
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
 from engine.kafka.admin.sameness import refuse_one_cluster
@@ -50,6 +51,7 @@ class GroupService(LoopService[GroupsReport]):
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             CommitReader(source, options.selection, flow.selection) if flow.groups.on_commit else None,
         )
+        self._rounds.moved = FollowedMoves(target, flow.name)
         super().__init__(self._rounds, clients)
 
     async def _prepare(self) -> None:

@@ -197,6 +197,11 @@ class MovedGroup(Value, frozen=True, kw_only=True):
     offsets: tuple[MovedOffset, ...]
     repeats: bool = False
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether the move has ended: the group's offsets on the target are its own."""
+        return self.state == "moved"
+
 
 class MovedTopic(Value, frozen=True, kw_only=True):
     """Of `MOVE_SCOPE`: a topic whose producers write to the target for good.

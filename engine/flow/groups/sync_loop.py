@@ -29,6 +29,7 @@ from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog, News
 from engine.flow.topic_logs.commit_reader import Hints
+from engine.flow.topic_logs.followed_moves import Moved
 from policies.groups import GroupSelection, WrittenCheckpoint, must_write, sync_every_s, takes_end
 from policies.model import FlowName, TopicPartition
 from policies.patterns import literal
@@ -78,7 +79,11 @@ class HintsOfCommits(Protocol):
 
 
 class GroupSyncLoop:
-    """The rounds and turns of one flow's groups; `reader` reads commits as they are made (None: switched off)."""
+    """The rounds and turns of one flow's groups; `reader` reads commits as they are made (None: switched off).
+
+    `moved`: knows the groups that have moved to the target (None: nobody does). What they commit there is their own: a
+    group that is set back there must not be set forward to where it once left the source.
+    """
 
     def __init__(
         self,
@@ -90,8 +95,10 @@ class GroupSyncLoop:
         reader: HintsOfCommits | None = None,
     ) -> None:
         self.options = options
+        self._selection = options.selection
         self.report = GroupsReport()
         self.may_write: Callable[[], bool] = lambda: True
+        self.moved: Moved | None = None
         self._source = source
         self._translations = translations
         self._log = log
@@ -210,6 +217,7 @@ class GroupSyncLoop:
 
     async def turn(self) -> None:
         """Make a round if one is due, else take only the groups with commits or retries. Raises what `step` raises."""
+        await self._leave_moved()
         hints = _NO_HINTS if self._reader is None else self._reader.take()
         self._all_retries |= hints.missed
         if self._reader is not None:
@@ -290,6 +298,15 @@ class GroupSyncLoop:
 
     # --- which groups --------------------------------------------------------------------------------------
 
+    async def _leave_moved(self) -> None:
+        """Leave out groups that have moved, and take those again that were moved back. Raises MirrorError."""
+        if self.moved is None or not self.options.commits:
+            return
+        gone = await self.moved.read()
+        if gone != self._selection.gone:
+            self._selection = self.options.selection.without(gone)
+            await self._look()
+
     async def _look(self) -> set[str]:
         """List the groups; return the new ones.
 
@@ -298,7 +315,7 @@ class GroupSyncLoop:
         at_s = now_s()
         listed = await self._source.list_groups()
         self._notes.away.listed(self.options.flow.source, listed.unheard)
-        found, left = sort_out(listed.groups, self.options.selection)
+        found, left = sort_out(listed.groups, self._selection)
         groups = dict.fromkeys(found)
         if listed.unheard:
             left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
@@ -322,7 +339,7 @@ class GroupSyncLoop:
         topic of offsets on a cluster that never had one.
         """
         asked = set(self._groups) | (self._named if any_listed else set())
-        missing = sorted(group for group in asked - set(known) if self.options.selection.wants(group))
+        missing = sorted(group for group in asked - set(known) if self._selection.wants(group))
         if not missing:
             return []
         answers = await self._source.offsets(missing)

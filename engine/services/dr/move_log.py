@@ -36,7 +36,7 @@ class Moves(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gone(self) -> frozenset[str]:
         """The groups whose move has ended: their offsets on the target are their own."""
-        return frozenset(group for group, one in self.groups.items() if one.state == "moved")
+        return frozenset(group for group, one in self.groups.items() if one.has_moved)
 
 
 class MoveLog:

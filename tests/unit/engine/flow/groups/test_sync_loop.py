@@ -320,3 +320,49 @@ async def test_earlier_stints_that_cannot_be_read_are_said_once_and_only_if_a_gr
     for _ in range(2):
         await look_again(pair)
     assert len(pair.events(WorksAgain)) == 1
+
+
+class FakeMoved:
+    """What a test says has moved."""
+
+    def __init__(self) -> None:
+        self.groups: frozenset[str] = frozenset()
+
+    async def read(self) -> frozenset[str]:
+        return self.groups
+
+
+@pytest.mark.parametrize("refresh", [True, False])
+async def test_a_moved_group_that_is_set_back_on_the_target_stays_there(pair: Pair, *, refresh: bool) -> None:
+    pair.options["refresh"] = refresh
+    pair.restart()
+    moved = FakeMoved()
+    pair.keeper.moved = moved
+    pair.source.put("g", {LANE: 300})
+    pair.source.put("h", {LANE: 200})
+    await pair.keeper.open()
+    await pair.keeper.turn()
+    assert (pair.committed(), pair.committed("h")) == (300, 200)
+    moved.groups = frozenset({"g"})
+    pair.target.stored["g"] = {COPY: (50, "")}
+    pair.target.stored["h"] = {COPY: (50, "")}
+    await pair.keeper.turn()
+    assert (pair.committed(), pair.committed("h")) == (50, 200)
+    assert pair.keeper.report.groups == 1
+    moved.groups = frozenset()
+    await pair.keeper.turn()
+    assert pair.committed() == 300, "it was moved back: the mirror keeps it in step again"
+
+
+async def test_where_the_mirror_commits_nothing_nobody_asks_what_has_moved(
+    pair: Pair,
+) -> None:
+    pair.options["commits"] = False
+    pair.restart()
+    moved = FakeMoved()
+    moved.groups = frozenset({"g"})
+    pair.keeper.moved = moved
+    pair.source.put("g", {LANE: 300})
+    await pair.keeper.open()
+    await pair.keeper.turn()
+    assert pair.told() == [("g", 300, 300)]

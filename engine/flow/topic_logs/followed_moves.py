@@ -1,0 +1,65 @@
+"""Follows which groups have moved to the target, by the list of moves in the state topic there.
+
+A command writes the list, and the topic also has what owners renew every few seconds. So a look reads what is new, by
+time; and all of it now and then, because the clock of a command's machine may be behind.
+"""
+
+from collections.abc import Collection
+from itertools import chain
+from typing import Protocol
+
+from engine.base.clock import now_s, wall_ms
+from engine.flow.ports.ports import EARLIEST, Cluster
+from engine.state.state import MOVE_SCOPE, MOVED, MovedGroup, StateCodec, state_topic
+from policies.model import FlowName, TopicPartition
+
+_EVERY_S = 5.0
+_WHOLE_S = 600.0
+_CLOCKS_MS = 60_000
+"""What is read again at each look, so that clocks that differ a little lose nothing."""
+
+
+class Moved(Protocol):
+    """What knows the groups that have moved."""
+
+    async def read(self) -> Collection[str]:
+        """Return the groups that have moved to the target. Raises MirrorError."""
+
+
+class FollowedMoves:
+    """The moved groups of one flow; `target`: the cluster with the flow's state topic."""
+
+    def __init__(self, target: Cluster, flow: FlowName) -> None:
+        self._target, self._topic = target, state_topic(flow.source)
+        self._codec = StateCodec(flow, self._topic, MOVE_SCOPE)
+        self._entries: dict[bytes, bytes] = {}
+        self._looked_at_s = self._whole_at_s = float("-inf")
+        self._since_ms = EARLIEST
+        self._groups: frozenset[str] = frozenset()
+
+    async def read(self) -> frozenset[str]:
+        """Return the groups whose move has ended, at most some seconds old.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+        """
+        at_s = now_s()
+        if at_s - self._looked_at_s < _EVERY_S:
+            return self._groups
+        whole = at_s - self._whole_at_s >= _WHOLE_S
+        at_ms = wall_ms()
+        records = await self._records(EARLIEST if whole else self._since_ms)
+        self._entries = self._codec.own(records if whole else chain(self._entries.items(), records))
+        self._groups = frozenset(
+            key.subject
+            for key, one in self._codec.decode(self._entries.items()).items()
+            if key.kind == MOVED and isinstance(one, MovedGroup) and one.has_moved
+        )
+        self._looked_at_s, self._since_ms = at_s, at_ms - _CLOCKS_MS
+        if whole:
+            self._whole_at_s = at_s
+        return self._groups
+
+    async def _records(self, since_ms: int) -> list[tuple[bytes | None, bytes | None]]:
+        if not await self._target.leaders([TopicPartition(self._topic, 0)]):
+            return []  # no mirror has ever had the flow
+        return await self._target.read_records(self._topic, None, since_ms)
