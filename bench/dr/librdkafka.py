@@ -132,6 +132,8 @@ class Writer(Work):
                 if not error.args[0].txn_requires_abort():
                     raise  # a broker that dies makes the client roll back
             if fate == "?":
+                # it may not have told the broker of a partition yet, which then ends the client (librdkafka issue 4849)
+                producer.flush(_ANSWER_S)
                 _until_answered(producer.abort_transaction)
                 fate = "-"
         finally:
