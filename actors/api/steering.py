@@ -1,5 +1,7 @@
 """Answers commands: pause, resume, stop and restart, of the mirror or of a flow, and changes of settings."""
 
+from typing import Literal
+
 import msgspec
 
 from actors.api.commands.look_words import FAILED_OVER, decoded, printed
@@ -7,7 +9,7 @@ from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopic
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
-from actors.model.states import Command, reverse_stands_text
+from actors.model.states import Command, StopKind, reverse_stands_text, turned_text
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
 from policies.dr.advice import DR_STATUS, FORGET_FAILOVER, RESUME
 from policies.dr.operation_commands import goes_on
@@ -24,7 +26,7 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
 
     Raises HttpRefusal: 400 for a flow that was failed over, unless the query says that its failover be forgotten; 409
     while a command runs for it, and if a failover is to be forgotten in the middle of an operation, or while a later
-    one of the reverse flow stands.
+    one of the reverse flow stands, or that flow copies after a switchover.
     """
     answer = _give(call, view, Command.RESUME)
     flows = [view.named_flow(call).flow] if "flow" in call.path else [one.flow for one in view.present.flows]
@@ -43,13 +45,15 @@ def resume(call: HttpCall, view: ApiView) -> HttpAnswer:
 
 
 def _refuse_forgetting(view: ApiView, flow: str) -> None:
-    """Refuse to forget a failover in the middle of an operation, or while a later one of the reverse flow stands.
+    """Refuse to forget a failover in the middle of an operation, or while the reverse flow keeps the stop.
 
     Raises HttpRefusal (409), also if operations cannot be read.
     """
     read = decoded(printed(ApiNeed.OPEN_OPERATION, view), FoundOperation)
-    if read.reverse_stands(flow):
+    if read.reverse == "failed-over":
         raise HttpRefusal(409, f"The failover of {flow} is not forgotten: {reverse_stands_text(flow)}")
+    if read.reverse == "copies":
+        raise HttpRefusal(409, f"The stop of {flow} is not forgotten: {turned_text(flow, StopKind.SWITCHOVER)}")
     found = read.operation
     if found is not None and not found.has_ended:
         raise HttpRefusal(
@@ -60,27 +64,11 @@ def _refuse_forgetting(view: ApiView, flow: str) -> None:
         )
 
 
-class FoundFailover(msgspec.Struct, frozen=True):
-    """A failover that `raymirror dr status --json` prints, as far as it matters here."""
-
-    flow: str
-    at_ms: int
-    stands: bool
-    renamed: bool = False
-
-
 class FoundOperation(msgspec.Struct, frozen=True):
-    """What `raymirror dr status --json` prints, as far as it matters here."""
+    """What `raymirror dr status --json` prints, as far as it matters here. `reverse`: what the reverse flow does."""
 
     operation: DrOperation | None
-    failovers: tuple[FoundFailover, ...] = ()
-
-    def reverse_stands(self, flow: str) -> bool:
-        """Whether a failover of the reverse flow stands, later than one of the flow, and copies keep their names."""
-        source, _, target = flow.partition("->")
-        standing = {one.flow: one for one in self.failovers if one.stands}
-        ours, back = standing.get(flow), standing.get(f"{target}->{source}")
-        return back is not None and not back.renamed and (ours is None or back.at_ms > ours.at_ms)
+    reverse: Literal["", "failed-over", "copies"]
 
 
 def stop(call: HttpCall, view: ApiView) -> HttpAnswer:

@@ -18,7 +18,7 @@ CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
 """The first configs of every topic, on both sides."""
 _AT_ONCE = 250
-_DEADLINE_S, _POLL_S = 900.0, 0.2
+_DEADLINE_S, _POLL_S = 3600.0, 0.2
 _UNKNOWN = 3
 """The error of a broker for a topic that it does not know yet."""
 

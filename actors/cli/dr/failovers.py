@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from actors.cli.dr.operated_flow import OperatedFlow
+from actors.cli.failover.open_operation import ReverseNow
 from actors.model.events import KINDS, FailedOver
 from actors.observability.instants import clock_text
 from engine.base.errors import MirrorError
@@ -36,10 +37,14 @@ class FailoverRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundFailovers(msgspec.Struct, frozen=True, kw_only=True):
-    """The failovers of both directions, the oldest first. `unread`: by flow, why its failovers are not known."""
+    """The failovers of both directions, the oldest first. `unread`: by flow, why its failovers are not known.
+
+    `reverse`: what keeps the stop of the flow that was asked about.
+    """
 
     rows: tuple[FailoverRow, ...] = ()
     unread: dict[str, str] = {}
+    reverse: ReverseNow = ReverseNow.NOTHING
 
 
 async def read_failovers(found: OperatedFlow, away: Mapping[FlowSide, str]) -> FoundFailovers:

@@ -15,8 +15,10 @@ from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
+from actors.cli.failover.open_operation import ReverseNow, reverse_now
 from actors.model.run_kinds import RunKind
-from engine.services.dr.operation_service import OperationClusters, StoredOperations
+from engine.base.errors import NewerFormat, StateUnreadable
+from engine.services.dr.operation_service import ClusterUnread, OperationClusters, StoredOperations
 from engine.services.dr.switchover.flow_control import FlowControl
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState, running
@@ -118,8 +120,14 @@ async def read(found: OperatedFlow) -> StoredOperations:
 
 
 async def _read_all(found: OperatedFlow) -> tuple[StoredOperations, FoundFailovers]:
-    stored = await read(found)
-    return stored, await read_failovers(found, stored.away)
+    async with OperationClusters(found.config, found.flow) as clusters:
+        stored = await clusters.read()
+        try:
+            reverse = await reverse_now(clusters, found.flow)
+        except (ClusterUnread, NewerFormat, StateUnreadable):  # the failovers that it would be of are `unread`, too
+            reverse = ReverseNow.NOTHING
+    failovers = await read_failovers(found, stored.away)
+    return stored, msgspec.structs.replace(failovers, reverse=reverse)
 
 
 def _as_json(stored: StoredOperations, failovers: FoundFailovers) -> dict[str, object]:
@@ -127,6 +135,7 @@ def _as_json(stored: StoredOperations, failovers: FoundFailovers) -> dict[str, o
     return {
         "failovers": msgspec.to_builtins(failovers.rows),
         "failovers_unread": failovers.unread,
+        "reverse": failovers.reverse.value,
         "away": away,
     }
 

@@ -1,6 +1,7 @@
 """Refuses a command that would break an operation that has not ended between the two clusters of a flow."""
 
 import asyncio
+import enum
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -135,35 +136,54 @@ def _say(text: str) -> None:
     print(f"raymirror failover: {text}", file=sys.stderr)
 
 
-async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
-    """Refuse to forget a failover while an operation is open, or a failover of the reverse flow stands.
+class ReverseNow(enum.Enum):
+    """What the reverse flow does that keeps a stop from being forgotten: both flows at once would be a loop."""
 
-    A switchover is not forgotten either while the reverse flow may copy: both at once would be a loop. Raises
-    OperationOpen, ReverseFailedOver, ReverseCopies, NoClusterAnswers.
+    NOTHING = ""
+    """Nothing, or copies have other names than their topics."""
+    FAILED_OVER = "failed-over"
+    """It was failed over later than the flow was stopped: applications write to the source of the flow."""
+    COPIES = "copies"
+    """A switchover has stopped the flow, and the reverse flow may copy."""
+
+
+async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
+    """Refuse to forget a failover while an operation is open, or `ReverseNow` names a reason.
+
+    If the reverse flow cannot be read, it says so and does not refuse. Raises OperationOpen, ReverseFailedOver,
+    ReverseCopies, NoClusterAnswers.
     """
     async with OperationClusters(config, flow) as clusters:
         operation = running((await clusters.read()).operations)
         if operation is not None:
             raise OperationOpen(operation, _FORGETTING)
-        if not renames(flow):
-            await _refuse_beside_reverse(clusters, str(flow.name))
+        try:
+            reverse = await reverse_now(clusters, flow)
+        except (ClusterUnread, NewerFormat, StateUnreadable) as unread:
+            back = clusters.into(FlowSide.SOURCE)
+            warn(
+                f"whether a failover of {back} stands, or {back} copies, is not known: {unread}; if so, do not copy"
+                " back"
+            )
+            return
+    if reverse is ReverseNow.FAILED_OVER:
+        raise ReverseFailedOver(str(flow.name))
+    if reverse is ReverseNow.COPIES:
+        raise ReverseCopies(str(flow.name))
 
 
-async def _refuse_beside_reverse(clusters: OperationClusters, flow: str) -> None:
-    """Refuse by what is stored of the reverse flow; say so if that cannot be read.
-
-    Raises ReverseFailedOver if it was failed over later than the flow was stopped, ReverseCopies.
+async def reverse_now(clusters: OperationClusters, flow: FlowConfig) -> ReverseNow:
+    """Return what keeps the stop of a flow, by what both clusters store. Raises ClusterUnread, NewerFormat,
+    StateUnreadable.
     """
-    try:
-        back, ours = await clusters.wanted(FlowSide.SOURCE), await clusters.wanted(FlowSide.TARGET)
-    except (ClusterUnread, NewerFormat, StateUnreadable) as unread:
-        name = clusters.into(FlowSide.SOURCE)
-        warn(f"whether a failover of {name} stands, or {name} copies, is not known: {unread}; if so, do not copy back")
-        return
+    if renames(flow):
+        return ReverseNow.NOTHING
+    back, ours = await clusters.wanted(FlowSide.SOURCE), await clusters.wanted(FlowSide.TARGET)
     if back.failover_stands and back.at_ms > ours.at_ms:
-        raise ReverseFailedOver(flow)
+        return ReverseNow.FAILED_OVER
     if ours.failed_over and ours.switched is True and back.state != "stopped":
-        raise ReverseCopies(flow)
+        return ReverseNow.COPIES
+    return ReverseNow.NOTHING
 
 
 def refuse_forgetting_of(path: Path, flow: str) -> str:

@@ -418,12 +418,13 @@ def test_a_failover_is_not_forgotten_in_the_middle_of_an_operation() -> None:
         "state": "running",
         "flow": "A->B",
     }
-    found = outcome({"operation": operation, "away": {}}, code=1)
+    found = outcome({"operation": operation, "away": {}, "reverse": ""}, code=1)
     refused = error(ask("POST", path, view=view_of(status, found=found)))
     assert refused[0] == 409
     assert "failback o1 of A->B has not ended" in refused[1]
     assert "go on with it: POST /api/v1/flows/A-%3EB/failback" in refused[1]
-    for none in (outcome({"operation": None, "away": {}}), outcome({"operation": operation | {"state": "aborted"}})):
+    ended = {"operation": operation | {"state": "aborted"}, "reverse": ""}
+    for none in (outcome({"operation": None, "reverse": ""}), outcome(ended)):
         assert ask("POST", path, view=view_of(status, found=none)).status == 202
     away = outcome(b"", code=2, said="cluster B: no answer")
     assert error(ask("POST", path, view=view_of(status, found=away))) == (409, "cluster B: no answer")

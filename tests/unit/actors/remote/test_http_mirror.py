@@ -48,7 +48,7 @@ class NothingOpen(CommandLooks):
     async def run(self, words: tuple[str, ...], place: AskedFrom = AskedFrom.HTTP) -> CommandOutcome:
         """Answer as `raymirror dr status` does."""
         assert words[:3] == ("dr", "status", "A->B")
-        return CommandOutcome(code=0, printed=b'{"operation": null}', said="", took_seconds=1.0)
+        return CommandOutcome(code=0, printed=b'{"operation": null, "reverse": ""}', said="", took_seconds=1.0)
 
 
 async def test_a_failover_is_forgotten_only_if_that_is_asked_for() -> None:

@@ -1,7 +1,9 @@
 """`raymirror dr status`: the newest fact comes first, and nothing that was overtaken is left to be done."""
 
 from pathlib import Path
+from typing import Self
 
+import msgspec
 import pytest
 
 from actors.cli.common import exits
@@ -9,8 +11,8 @@ from actors.cli.dr import operating
 from actors.cli.dr.failovers import FailoverRow, FoundFailovers
 from actors.cli.main import main
 from engine.flow.operations.reading import OperationCopy
-from engine.services.dr.operation_service import StoredOperations
-from engine.state.state import OperationEntry, operation_key
+from engine.services.dr.operation_service import ClusterUnread, StoredOperations
+from engine.state.state import DesiredState, OperationEntry, operation_key
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, begun, done, finished
 from tests.unit.engine.config_files import BASE
@@ -40,6 +42,61 @@ def status(config: Path, monkeypatch: pytest.MonkeyPatch, operation: DrOperation
 
     monkeypatch.setattr(operating, "_read_all", read)
     return main(["dr", "status", "A->B", "--config", str(config)])
+
+
+class FakeClusters:
+    """Both clusters of a flow: the wanted states of the flow and of its reverse."""
+
+    def __init__(self, ours: DesiredState, back: DesiredState | Exception) -> None:
+        self.ours, self.back = ours, back
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        return None
+
+    async def read(self) -> StoredOperations:
+        return StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries={})})
+
+    async def wanted(self, side: FlowSide) -> DesiredState:
+        if side is FlowSide.TARGET:
+            return self.ours
+        if isinstance(self.back, Exception):
+            raise self.back
+        return self.back
+
+
+FAILED, GONE = DesiredState(state="stopped", stop="failover", at_ms=5), ClusterUnread("B->A", "A", "no answer")
+
+
+@pytest.mark.parametrize(
+    ("policy", "ours", "back", "reverse"),
+    [
+        ("Identity", FAILED, DesiredState(state="running", at_ms=9), ""),
+        ("Identity", FAILED, DesiredState(state="stopped", stop="failover", at_ms=9), "failed-over"),
+        ("Default", FAILED, DesiredState(state="stopped", stop="failover", at_ms=9), ""),
+        ("Identity", msgspec.structs.replace(FAILED, switched=True), DesiredState(state="running"), "copies"),
+        ("Identity", FAILED, GONE, ""),
+    ],
+)
+def test_what_keeps_the_stop_of_a_flow_is_told_to_programs(
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
+    ours: DesiredState,
+    back: DesiredState | Exception,
+    reverse: str,
+) -> None:
+    async def none(*_: object) -> FoundFailovers:
+        return FoundFailovers()
+
+    config.write_text(f"{BASE}replication.policy.class = {policy}ReplicationPolicy\n")
+    monkeypatch.setattr(operating, "OperationClusters", lambda *_: FakeClusters(ours, back))
+    monkeypatch.setattr(operating, "read_failovers", none)
+    assert main(["dr", "status", "A->B", "--config", str(config), "--json"]) == exits.OK
+    assert msgspec.json.decode(capsys.readouterr().out)["reverse"] == reverse
 
 
 def test_a_failover_that_came_later_is_first_and_the_switchover_leaves_nothing_to_do(
