@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     load_before = os.getloadavg()[0]
     with cluster_pair() as (source, target, folder):
         bench = Latency(source, target, folder, args.partitions, (warm_up_s, seconds))
+        if copying := [system for system in systems if system != BROKER]:
+            parts.measure("warm-up", partial(bench.warm, copying[0], rates[:1]))
         for repeat in range(repeats):
             first = repeat % len(systems)  # another system comes first in each round
             for system in systems[first:] + systems[:first]:
@@ -120,6 +122,16 @@ class Latency:
         if not whole:
             raise BenchError("latency", "no round gave figures of every system")
         return {system: [one[at][rate] for one in whole] for at, system in enumerate(systems)}
+
+    def warm(self, system: str, rates: list[int]) -> None:
+        """Let a system copy without figures. Raises BenchError.
+
+        The first one that copies to a new cluster stands still for seconds once, whichever it is.
+        """
+        try:
+            self.measure(system, rates)
+        finally:
+            self._rounds.clear()
 
     def measure(self, system: str, rates: list[int]) -> None:
         """Start a system, and measure it at every rate, each with a topic of its own. Raises BenchError."""

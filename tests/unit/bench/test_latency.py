@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,6 +132,23 @@ def test_only_rounds_with_figures_of_every_system_count() -> None:
     found = bench.runs_of(2000, ["a", "b"])
     assert [one["p50_ms"] for one in found["b"]] == [7.0]
     assert len(found["a"]) == 1
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_warms_the_clusters_up_has_no_figures(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+    cluster: Any = SimpleNamespace(bootstrap_servers="h:1")
+    bench = Latency(cluster, cluster, None, 4, (1.0, 1.0))  # type: ignore[arg-type]
+
+    def measured(system: str, _rates: list[int]) -> None:
+        bench._rounds.append((system, {2000: figures()}))
+        if fails:
+            raise BenchError(system, "did not copy")
+
+    monkeypatch.setattr(bench, "measure", measured)
+    with pytest.raises(BenchError) if fails else nullcontext():
+        bench.warm("a", [2000])
+    with pytest.raises(BenchError, match="no round"):
+        bench.runs_of(2000, ["a"])
 
 
 def test_stalls_of_a_run_are_those_between_two_pages_of_one_flow() -> None:
