@@ -65,7 +65,7 @@ class GroupSelection:
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
         self._own = own
-        self.gone: Collection[str] = frozenset()
+        self.gone: Collection[str] = ()
         """Groups that have moved to the target."""
 
     def without(self, groups: Collection[str]) -> "GroupSelection":

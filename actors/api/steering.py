@@ -54,6 +54,9 @@ def _refuse_forgetting(view: ApiView, flow: str) -> None:
         raise HttpRefusal(409, f"The failover of {flow} is not forgotten: {reverse_stands_text(flow)}")
     if read.reverse == "copies":
         raise HttpRefusal(409, f"The stop of {flow} is not forgotten: {turned_text(flow, StopKind.SWITCHOVER)}")
+    if read.reverse == "unknown":
+        why = "; ".join(read.failovers_unread.values()) or "what both clusters store cannot be read"
+        raise HttpRefusal(409, f"Whether the reverse of {flow} copies is not known, and both would be a loop: {why}")
     found = read.operation
     if found is not None and not found.has_ended:
         raise HttpRefusal(
@@ -68,7 +71,8 @@ class FoundOperation(msgspec.Struct, frozen=True):
     """What `raymirror dr status --json` prints, as far as it matters here. `reverse`: what the reverse flow does."""
 
     operation: DrOperation | None
-    reverse: Literal["", "failed-over", "copies"]
+    reverse: Literal["", "failed-over", "copies", "unknown"]
+    failovers_unread: dict[str, str] = {}
 
 
 def stop(call: HttpCall, view: ApiView) -> HttpAnswer:

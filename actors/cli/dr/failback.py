@@ -257,7 +257,7 @@ async def fail_back(found: OperatedFlow, args: argparse.Namespace) -> FailbackRe
         service = await stack.enter_async_context(_service(found))
         for text in waited_for(stored):
             ShownProgress().told(text)
-        guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead))
+        guard = await stack.enter_async_context(owned(config, flow, found.reverse, holder, dead, service.moves_back))
         await service.prepare()
         store = await stack.enter_async_context(clusters.driving(holder))
         operation = await _drive(store, found, service, guard, args, clusters.away)

@@ -124,8 +124,8 @@ async def _read_all(found: OperatedFlow) -> tuple[StoredOperations, FoundFailove
         stored = await clusters.read()
         try:
             reverse = await reverse_now(clusters, found.flow)
-        except (ClusterUnread, NewerFormat, StateUnreadable):  # the failovers that it would be of are `unread`, too
-            reverse = ReverseNow.NOTHING
+        except (ClusterUnread, NewerFormat, StateUnreadable):  # the failovers are `unread` then, with why
+            reverse = ReverseNow.UNKNOWN
     failovers = await read_failovers(found, stored.away)
     return stored, msgspec.structs.replace(failovers, reverse=reverse)
 

@@ -145,6 +145,8 @@ class ReverseNow(enum.Enum):
     """It was failed over later than the flow was stopped: applications write to the source of the flow."""
     COPIES = "copies"
     """A switchover has stopped the flow, and the reverse flow may copy."""
+    UNKNOWN = "unknown"
+    """What is stored of the two flows cannot be read."""
 
 
 async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:

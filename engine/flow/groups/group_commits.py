@@ -7,7 +7,7 @@ it refuses raymirror's commit.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -62,6 +62,9 @@ class GroupCommits:
         self._backwards, self._ends = rules.backwards, rules.ends
         self._unknown_age_s = None if rules.renews else 0.0
         self._ours: dict[str, dict[TopicPartition, OwnCommit]] = {}
+        self.moved: Collection[str] = ()
+        """Groups that have moved to the target. What is committed there is their own: who is set back there must not be
+        set forward to where it once left the source. Only what stands there still is kept from expiring."""
         self.retention_s: float | None = None
         """Seconds until commits expire on the target; None if the target does not say."""
         self.active: set[str] = set()
@@ -163,6 +166,8 @@ class GroupCommits:
                 backwards=self._backwards,
                 exact=exact,
             )
+            if group in self.moved and why is not Why.RENEWED:
+                continue
             if why.commits:
                 wishes[place.target] = place, why
             elif why is Why.TARGET_AHEAD and place.how != How.BEYOND.value:

@@ -81,8 +81,7 @@ class HintsOfCommits(Protocol):
 class GroupSyncLoop:
     """The rounds and turns of one flow's groups; `reader` reads commits as they are made (None: switched off).
 
-    `moved`: knows the groups that have moved to the target (None: nobody does). What they commit there is their own: a
-    group that is set back there must not be set forward to where it once left the source.
+    `moved`: knows the groups that have moved to the target (None: nobody does), see `GroupCommits.moved`.
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class GroupSyncLoop:
         reader: HintsOfCommits | None = None,
     ) -> None:
         self.options = options
-        self._selection = options.selection
         self.report = GroupsReport()
         self.may_write: Callable[[], bool] = lambda: True
         self.moved: Moved | None = None
@@ -116,6 +114,8 @@ class GroupSyncLoop:
         self._named = frozenset(filter(None, map(literal, options.selection.include.patterns)))
         """Groups that the configuration names."""
         self._strangers = False
+        self._moves_unread = ""
+        """Why it is not known which groups have moved; empty if it is."""
         self._retries = RetryQueue()
         self._all_retries = False
         self._generations = 0
@@ -217,7 +217,6 @@ class GroupSyncLoop:
 
     async def turn(self) -> None:
         """Make a round if one is due, else take only the groups with commits or retries. Raises what `step` raises."""
-        await self._leave_moved()
         hints = _NO_HINTS if self._reader is None else self._reader.take()
         self._all_retries |= hints.missed
         if self._reader is not None:
@@ -279,7 +278,7 @@ class GroupSyncLoop:
             written = await self._log.write(await self._news(places, follows=follows), at_ms)
             self._notes.written += written
             self._notes.latency.add((now_s() - started_s) * 1000, written)
-        if self.options.commits and commit:
+        if self.options.commits and commit and await self._know_moves():
             failed |= await self._commits.commit(places, follows=follows)
             away |= {group: (self.options.flow.target, node) for group, node in self._commits.away.items()}
         self._notes.looked(groups, places, failed, away)
@@ -288,7 +287,21 @@ class GroupSyncLoop:
             self._generations = self._translations.generations
             self._all_retries = True  # a lane has a new owner, which may have found that the target lost records
         self.report = self._reported(at_ms, now_s() - started_s)
-        self._notes.well()
+        if self._moves_unread:
+            self.trouble(self._moves_unread)
+        else:
+            self._notes.well()
+
+    async def _know_moves(self) -> bool:
+        """Read which groups have moved; if that fails, nothing is committed: nobody knows whom it must not touch."""
+        self._moves_unread = ""
+        if self.moved is not None:
+            try:
+                self._commits.moved = await self.moved.read()
+            except (MirrorError, OSError, TimeoutError) as failure:
+                self._moves_unread = f"no commits, because which groups have moved is not known: {failure}"
+                self._all_retries = True
+        return not self._moves_unread
 
     def _no_groups(self, at_ms: int, started_s: float) -> None:
         """End a round without groups: the maps are read when there is an offset to translate."""
@@ -298,15 +311,6 @@ class GroupSyncLoop:
 
     # --- which groups --------------------------------------------------------------------------------------
 
-    async def _leave_moved(self) -> None:
-        """Leave out groups that have moved, and take those again that were moved back. Raises MirrorError."""
-        if self.moved is None or not self.options.commits:
-            return
-        gone = await self.moved.read()
-        if gone != self._selection.gone:
-            self._selection = self.options.selection.without(gone)
-            await self._look()
-
     async def _look(self) -> set[str]:
         """List the groups; return the new ones.
 
@@ -315,7 +319,7 @@ class GroupSyncLoop:
         at_s = now_s()
         listed = await self._source.list_groups()
         self._notes.away.listed(self.options.flow.source, listed.unheard)
-        found, left = sort_out(listed.groups, self._selection)
+        found, left = sort_out(listed.groups, self.options.selection)
         groups = dict.fromkeys(found)
         if listed.unheard:
             left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
@@ -339,7 +343,7 @@ class GroupSyncLoop:
         topic of offsets on a cluster that never had one.
         """
         asked = set(self._groups) | (self._named if any_listed else set())
-        missing = sorted(group for group in asked - set(known) if self._selection.wants(group))
+        missing = sorted(group for group in asked - set(known) if self.options.selection.wants(group))
         if not missing:
             return []
         answers = await self._source.offsets(missing)

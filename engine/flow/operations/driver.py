@@ -43,6 +43,8 @@ from policies.dr.operations import (
 Facts = Mapping[str, Fact]
 PATIENCE_S = 60.0
 """Seconds for which a step is run again, from the first time on that a broker did not answer."""
+_WORKED_S = 600.0
+"""A step that has worked for so many seconds since counts these anew."""
 
 
 class StepRun:
@@ -194,11 +196,14 @@ class OperationDriver:
     async def _attempt(self, run: StepRun, name: str, work: Callable[[StepRun], Awaitable[Facts]]) -> Facts:
         give_up_at_s, attempt = float("inf"), 0
         while True:
+            began_s = now_s()
             try:
                 return await work(run)
             except OperationTaken:
                 raise
             except MirrorError as error:
+                if now_s() - began_s >= _WORKED_S:
+                    give_up_at_s = float("inf")  # what it waited for before has passed
                 give_up_at_s = min(give_up_at_s, now_s() + PATIENCE_S)
                 if not _may_pass(error) or now_s() >= give_up_at_s:
                     one = await self._store.save(failed(run.operation, name, wall_ms(), str(error)))

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Protocol
 
 from engine.base.clock import now_s, wall_ms
+from engine.base.errors import ConnectionLost
 from engine.flow.ports.ports import EARLIEST, Cluster
 from engine.state.state import MOVE_SCOPE, MOVED, MovedGroup, StateCodec, state_topic
 from policies.model import FlowName, TopicPartition
@@ -47,19 +48,26 @@ class FollowedMoves:
             return self._groups
         whole = at_s - self._whole_at_s >= _WHOLE_S
         at_ms = wall_ms()
-        records = await self._records(EARLIEST if whole else self._since_ms)
-        self._entries = self._codec.own(records if whole else chain(self._entries.items(), records))
-        self._groups = frozenset(
-            key.subject
-            for key, one in self._codec.decode(self._entries.items()).items()
-            if key.kind == MOVED and isinstance(one, MovedGroup) and one.has_moved
-        )
-        self._looked_at_s, self._since_ms = at_s, at_ms - _CLOCKS_MS
-        if whole:
-            self._whole_at_s = at_s
+        if await self._exists():
+            records = await self._target.read_records(self._topic, None, EARLIEST if whole else self._since_ms)
+            self._entries = self._codec.own(records if whole else chain(self._entries.items(), records))
+            self._groups = self._moved()
+            self._since_ms = at_ms - _CLOCKS_MS
+            self._whole_at_s = at_s if whole else self._whole_at_s
+        self._looked_at_s = at_s
         return self._groups
 
-    async def _records(self, since_ms: int) -> list[tuple[bytes | None, bytes | None]]:
-        if not await self._target.leaders([TopicPartition(self._topic, 0)]):
-            return []  # no mirror has ever had the flow
-        return await self._target.read_records(self._topic, None, since_ms)
+    async def _exists(self) -> bool:
+        """Whether the topic is there: no mirror has ever had the flow if it is not. Raises ConnectionLost if it was."""
+        found = bool(await self._target.leaders([TopicPartition(self._topic, 0)]))
+        if not found and self._entries:  # a broker that has just started does not know every topic
+            raise ConnectionLost(f"topic {self._topic}: no leader is known")
+        return found
+
+    def _moved(self) -> frozenset[str]:
+        entries = self._codec.decode(self._entries.items())
+        return frozenset(
+            key.subject
+            for key, one in entries.items()
+            if key.kind == MOVED and isinstance(one, MovedGroup) and one.has_moved
+        )

@@ -35,6 +35,7 @@ from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import copying_clients
 from engine.services.dr.export import ExportedPartition, PartitionExporter, prepare
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.preview import PreviewService, fed_too
 from engine.services.dr.switchover.world import ReverseConfig
 from engine.services.holding import held
@@ -50,6 +51,7 @@ from engine.state.state import (
     desired_of,
     failed_over_at,
     state_topic,
+    without_moved,
 )
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName, TopicPartition
@@ -100,6 +102,11 @@ class FailbackService(PreviewService):
     def source_client(self) -> ClusterClient:
         """The connection to the source, with the admin's login."""
         return self._clients[0]
+
+    @property
+    def moves_back(self) -> MoveLog:
+        """The moves of the reverse flow, which the source has."""
+        return MoveLog(self._back[1], self._back_clients[1], self._reverse.flow)
 
     def world(self, guard: FailbackGuard, fence: Fence) -> FailbackWorld:
         """Return what the steps work on."""
@@ -219,10 +226,13 @@ class _ReadGuard:
 
 
 class StoredGuard:
-    """Keeps both directions from being started, by the wanted states that are stored on both clusters."""
+    """Keeps both directions from being started, by the wanted states that are stored on both clusters.
 
-    def __init__(self, forward: StateService, back: StateService) -> None:
-        self._forward, self._back = forward, back
+    `moves`: what had moved by the reverse flow before; applications have left its target since.
+    """
+
+    def __init__(self, forward: StateService, back: StateService, moves: MoveLog) -> None:
+        self._forward, self._back, self._moves = forward, back, moves
 
     async def failed_over_ms(self) -> int:
         """See FailbackGuard."""
@@ -235,12 +245,16 @@ class StoredGuard:
     async def admit(self) -> None:
         """See FailbackGuard."""
         await _want(self._forward, DesiredState(state="stopped", stop="failback"))
-        await _want(self._back, DesiredState(state="running"))
+        await self._moves.forget()
+        await _want(self._back, DesiredState(state="running"), forgets=True)
 
 
-async def _want(service: StateService, wanted: DesiredState) -> None:
+async def _want(service: StateService, wanted: DesiredState, *, forgets: bool = False) -> None:
+    """Store a wanted state; `forgets`: topics whose producers had moved are copied again."""
     who = f"raymirror dr failback on {socket.gethostname()}"
     stated = desired_of(service.load()).in_state(wanted.state, stop=wanted.stop)
+    if forgets:
+        stated = without_moved(stated, stated.moved_topics)
     await service.put({DESIRED: msgspec.structs.replace(stated, who=who, at_ms=wall_ms())})
 
 
@@ -251,9 +265,13 @@ async def owned(
     reverse: ReverseConfig,
     holder: StateHolder,
     known_dead: Callable[[Deployment], bool],
+    moves: MoveLog,
 ) -> AsyncIterator[StoredGuard]:
-    """Own both directions while the block runs. Raises what `held` raises: FlowHeld if a mirror runs one of them."""
+    """Own both directions while the block runs; `moves`: see StoredGuard.
+
+    Raises what `held` raises: FlowHeld if a mirror runs one of them.
+    """
     async with AsyncExitStack() as stack:
         forward = await stack.enter_async_context(held(config, flow, holder, known_dead))
         back = await stack.enter_async_context(held(reverse.config, reverse.flow, holder, known_dead))
-        yield StoredGuard(forward, back)
+        yield StoredGuard(forward, back, moves)

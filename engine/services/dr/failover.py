@@ -59,7 +59,8 @@ COPIES_WITHIN_S = 30.0
 """Time for the target's brokers to name the leaders of the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
 _SAY_S = 5.0
-_UNLENT = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
+_ALL = "*"
+_UNREAD = (ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable)
 
 
 class TargetAway(ClusterAway):
@@ -174,11 +175,30 @@ class Failover(Opened):
         """Commit the translated offsets of groups until waiting is in vain or time is up; return their status then.
 
         A group is not equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
-        not asked. `say` is told every few seconds for which groups it waits. Groups that have moved are left out.
+        not asked. `say` is told every few seconds for which groups it waits. Groups that have moved are left out; if
+        they are not known, none is, and `failed` says why.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
         """
-        selection = self._flow.groups.selection.without((await self.moved()).gone)
+        unknown: dict[str, str] = {}
+        selection = self._flow.groups.selection
+        try:
+            selection = selection.without((await self.moved()).gone)
+        except _UNREAD as failure:  # a failover waits for nothing that it can do without
+            unknown = {_ALL: f"which groups have moved is not known, so none was left out: {failure}"}
+        standing = await self._hold(selection, timeout_s, commit=commit, undrained=undrained, gone=gone, say=say)
+        return msgspec.structs.replace(standing, failed=standing.failed | unknown)
+
+    async def _hold(
+        self,
+        selection: GroupSelection,
+        timeout_s: float,
+        *,
+        commit: bool,
+        undrained: Mapping[TopicPartition, str],
+        gone: str,
+        say: Callable[[str], None],
+    ) -> GroupStatus:
         if gone := self.gone or gone:
             standing = await stand_by_checkpoints(
                 selection, self._log, self._target, self._target_groups, commit=commit
@@ -257,7 +277,7 @@ class Failover(Opened):
         try:
             async with self._loans() as loans:
                 return await keep_tombstones(KafkaSettings(self._clients[1]), loans, topics, least_ms)
-        except _UNLENT as failure:
+        except _UNREAD as failure:
             return LentConfigs(failed={f"cluster {self._flow.name.target!r}": str(failure)})
 
     async def lift_fences(self) -> LiftedFences:

@@ -72,6 +72,16 @@ class MoveLog:
         """Forget the moves of topics."""
         await self._put({moved_topic_key(name): None for name in topics})
 
+    async def forget(self) -> None:
+        """Forget all moves: applications have left the target."""
+        moves = await self.read()
+        await self._put(
+            {
+                **{moved_key(group): None for group in moves.groups},
+                **{moved_topic_key(name): None for name in moves.topics},
+            }
+        )
+
     async def _put(self, entries: Mapping[Key, Value | None]) -> None:
         if not entries:
             return

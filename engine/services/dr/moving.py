@@ -105,7 +105,9 @@ class GroupMover(GroupTranslator):
         refused = [one for one in wanted if self._counts(one)]
         if refused or not wish.commits:
             return self._outcome(refused, rows, internal=internal)
-        await self._store("moving", rows)
+        before = (await self._moves.read()).groups.get(self._group)
+        if before is None or not before.has_moved:  # else the mirror would take the group again if this is killed
+            await self._store("moving", rows)
         found = await self.translate(apply=True, stable=True)
         rows = self._moving(found)
         if not found.equal:

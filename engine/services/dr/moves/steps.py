@@ -135,7 +135,7 @@ class MoveGroupsStep:
         moves = await self._survey.log.read()
         found = await self._survey.groups(self._choices.topics, moves, 0.0)
         read = {one.group: one.topics for one in found.groups if one.is_mirrored or one.move}
-        return await start_groups(run, self._world, ReadingGroups(read), moves.topics)
+        return await start_groups(run, self._world, ReadingGroups(read, found.failed), moves.topics)
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step: a start offset where there was none does no harm."""

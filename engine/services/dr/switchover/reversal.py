@@ -277,13 +277,8 @@ class ReverseStep:
 
     async def _forget_moves(self, run: StepRun) -> None:
         """Forget which groups and producers had moved to the source of this switchover: they leave it now."""
-        log = self._world.reverse_moves
-        moves = await log.read()
         run.assure()
-        await log.remove_topics(moves.topics)
-        for group in moves.groups:
-            run.assure()
-            await log.remove_group(group)
+        await self._world.reverse_moves.forget()
 
     async def undo(self, run: StepRun) -> Facts:
         """See Step: it is behind the point of no return."""

@@ -272,6 +272,8 @@ async def test_a_source_that_answers_only_after_the_operations_were_taken_is_not
             return stored.opened(away=list(late))
 
     class Service(LookingService):
+        moves_back = None
+
         async def prepare(self) -> None:
             pass
 

@@ -77,7 +77,8 @@ FAILED, GONE = DesiredState(state="stopped", stop="failover", at_ms=5), ClusterU
         ("Identity", FAILED, DesiredState(state="stopped", stop="failover", at_ms=9), "failed-over"),
         ("Default", FAILED, DesiredState(state="stopped", stop="failover", at_ms=9), ""),
         ("Identity", msgspec.structs.replace(FAILED, switched=True), DesiredState(state="running"), "copies"),
-        ("Identity", FAILED, GONE, ""),
+        ("Identity", FAILED, GONE, "unknown"),
+        ("Default", FAILED, GONE, ""),
     ],
 )
 def test_what_keeps_the_stop_of_a_flow_is_told_to_programs(

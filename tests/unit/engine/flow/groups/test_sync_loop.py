@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.base.errors import ConnectionLost
 from engine.core.events.events import GroupClamped, GroupNotSynced, GroupRefused
 from engine.core.events.recovery_events import WorksAgain
 from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
@@ -327,42 +328,78 @@ class FakeMoved:
 
     def __init__(self) -> None:
         self.groups: frozenset[str] = frozenset()
+        self.fails = False
 
     async def read(self) -> frozenset[str]:
+        if self.fails:
+            raise ConnectionLost("the leader is cut off")
         return self.groups
 
 
 @pytest.mark.parametrize("refresh", [True, False])
-async def test_a_moved_group_that_is_set_back_on_the_target_stays_there(pair: Pair, *, refresh: bool) -> None:
+@pytest.mark.parametrize("silent", [True, False])
+async def test_a_moved_group_that_is_set_back_on_the_target_stays_there(
+    pair: Pair, *, refresh: bool, silent: bool
+) -> None:
     pair.options["refresh"] = refresh
-    pair.restart()
-    moved = FakeMoved()
-    pair.keeper.moved = moved
+    moved = pair.restart().moved = FakeMoved()
     pair.source.put("g", {LANE: 300})
     pair.source.put("h", {LANE: 200})
+    pair.source.put("other", {LANE: 200})
     await pair.keeper.open()
     await pair.keeper.turn()
     assert (pair.committed(), pair.committed("h")) == (300, 200)
+    if silent:
+        pair.source.away.add("other")  # a broker that lists nothing
     moved.groups = frozenset({"g"})
-    pair.target.stored["g"] = {COPY: (50, "")}
-    pair.target.stored["h"] = {COPY: (50, "")}
+    for group in ("g", "h"):
+        pair.target.stored[group] = {COPY: (50, "")}
     await pair.keeper.turn()
     assert (pair.committed(), pair.committed("h")) == (50, 200)
-    assert pair.keeper.report.groups == 1
+    pair.source.put("g", {LANE: 350})
+    await pair.keeper.turn()
+    assert pair.committed() == 50
+    assert pair.told()[-1] == ("g", 350, 350), "checkpoints go on"
+    assert pair.keeper.report.ahead == 0
     moved.groups = frozenset()
     await pair.keeper.turn()
-    assert pair.committed() == 300, "it was moved back: the mirror keeps it in step again"
+    assert pair.committed() == 350, "it was moved back: the mirror keeps it in step again"
 
 
-async def test_where_the_mirror_commits_nothing_nobody_asks_what_has_moved(
-    pair: Pair,
-) -> None:
-    pair.options["commits"] = False
-    pair.restart()
-    moved = FakeMoved()
-    moved.groups = frozenset({"g"})
-    pair.keeper.moved = moved
+async def test_what_a_moved_group_left_on_the_target_is_kept_from_expiring(pair: Pair) -> None:
+    pair.target.retention = 1000.0
+    moved = pair.keeper.moved = FakeMoved()
     pair.source.put("g", {LANE: 300})
     await pair.keeper.open()
     await pair.keeper.turn()
-    assert pair.told() == [("g", 300, 300)]
+    moved.groups = frozenset({"g"})
+    made = pair.keeper.report.commits
+    pair.now_s += 100.0
+    await pair.keeper.turn()
+    assert pair.keeper.report.commits == made
+    pair.now_s += 400.0
+    await pair.keeper.turn()
+    assert (pair.keeper.report.commits, pair.committed()) == (made + 1, 300)
+
+
+async def test_nothing_is_committed_while_nobody_knows_what_has_moved(pair: Pair) -> None:
+    moved = pair.keeper.moved = FakeMoved()
+    moved.fails = True
+    pair.source.put("g", {LANE: 300})
+    await pair.keeper.open()
+    await pair.keeper.turn()
+    assert (pair.committed(), pair.told()) == (None, [("g", 300, 300)])
+    assert "which groups have moved is not known: connection lost: the leader is cut off" in pair.keeper.report.trouble
+    moved.fails = False
+    await pair.keeper.turn()
+    assert (pair.committed(), pair.keeper.report.trouble) == (300, "")
+
+
+async def test_where_the_mirror_commits_nothing_nobody_asks_what_has_moved(pair: Pair) -> None:
+    pair.options["commits"] = False
+    moved = pair.restart().moved = FakeMoved()
+    moved.fails = True
+    pair.source.put("g", {LANE: 300})
+    await pair.keeper.open()
+    await pair.keeper.turn()
+    assert (pair.told(), pair.keeper.report.trouble) == ([("g", 300, 300)], "")

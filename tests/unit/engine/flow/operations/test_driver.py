@@ -2,13 +2,14 @@
 
 import re
 from contextlib import suppress
+from typing import cast
 
 import msgspec
 import pytest
 
-from engine.base.clock import now_s
+from engine.base.clock import now_s, pause
 from engine.base.errors import ClusterAway, ClusterRefuses, ConnectionLost, KafkaRefusal, MirrorError
-from engine.flow.operations.driver import PATIENCE_S, OperationDriver
+from engine.flow.operations.driver import PATIENCE_S, Facts, OperationDriver, Step, StepRun
 from engine.flow.operations.errors import OperationRefused, OperationTaken, StepFailed
 from engine.flow.operations.store import OperationStore
 from policies.dr.operation_steps import SWITCHOVER, FlowSide
@@ -196,6 +197,24 @@ async def test_a_step_whose_loss_does_not_pass_fails_and_is_resumed(loss: Mirror
         assert sum(text.startswith("again, because") for text in clusters.says) in again
         clusters.losses.clear()
         assert (await driver.resume("bob")).state is OperationState.FINISHED
+
+
+async def test_a_step_that_works_for_hours_may_lose_a_broker_now_and_then() -> None:
+    clusters = Clusters()
+    async with clusters.opened() as store, renewed(store):
+        driver = clusters.drives(store, Border())
+        drain, hours = driver._steps["drain"], [3600.0] * 3
+
+        class Long:
+            async def do(self, run: StepRun) -> Facts:
+                if hours:
+                    await pause(hours.pop())
+                    raise ConnectionLost("b:1")
+                return await drain.do(run)
+
+        driver._steps = {**driver._steps, "drain": cast("Step", Long())}
+        assert (await driver.start(new())).state is OperationState.FINISHED
+    assert sum(text.startswith("again, because") for text in clusters.says) == 3
 
 
 async def test_an_undo_that_loses_a_broker_for_a_moment_is_run_again() -> None:

@@ -4,6 +4,7 @@ from typing import Literal
 
 import pytest
 
+from engine.base.errors import ConnectionLost
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.topic_logs import followed_moves
 from engine.flow.topic_logs.followed_moves import FollowedMoves
@@ -88,3 +89,14 @@ async def test_a_command_whose_clock_is_far_behind_is_heard_when_all_is_read_aga
     await board.groups.read()
     board.now_s += 600.0
     assert await board.groups.read() == {"g", "late"}
+
+
+async def test_a_broker_that_does_not_know_the_topic_makes_no_group_come_back(board: Board) -> None:
+    board.move("g")
+    await board.groups.read()
+    board.now_s += 600.0
+    kept = board.cluster.leader.pop(TopicPartition(TOPIC, 0))
+    with pytest.raises(ConnectionLost, match="no leader is known"):
+        await board.groups.read()
+    board.cluster.leader[TopicPartition(TOPIC, 0)] = kept
+    assert await board.groups.read() == {"g"}

@@ -7,6 +7,7 @@ import pytest
 
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
+from engine.config.settings import FlowConfig
 from engine.core.refused.entries import RefusedState
 from engine.flow.failback.errors import FailbackRefused
 from engine.flow.failback.world import FailbackGuard
@@ -14,12 +15,14 @@ from engine.flow.groups.map_chain import LaneChain
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.stints import Stints, StoredStart, closed_row
 from engine.flow.refused.quarantine_reader import QuarantineReader
+from engine.kafka.client.cluster import ClusterClient
 from engine.services import maps as group_maps
 from engine.services.dr.export import ExportedPartition
 from engine.services.dr.failback import FailbackService, StoredGuard, _ReadGuard, whole
+from engine.services.dr.move_log import MoveLog, Moves
 from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.world import ReverseConfig
-from engine.state.state import DESIRED, DesiredState, Key, StateCodec, Value, state_topic
+from engine.state.state import DESIRED, DesiredState, Key, MovedGroup, MovedTopic, StateCodec, Value, state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
@@ -85,8 +88,18 @@ OVER = DesiredState(state="stopped", stop="failover", at_ms=7, paused_topics=("t
 
 def guard(forward: DesiredState | None = OVER, back: DesiredState | None = None) -> tuple[Any, FakeState, FakeState]:
     states = FakeState(forward), FakeState(back)
-    made: Any = StoredGuard(*states)  # type: ignore[arg-type]
+    made: Any = StoredGuard(*states, moves_at(FakeCluster("A")))  # type: ignore[arg-type]
     return made, *states
+
+
+def moves_at(cluster: FakeCluster) -> MoveLog:
+    """Return the moves of the reverse flow."""
+    return MoveLog(cluster, cast("ClusterClient", None), reverse_flow())
+
+
+def reverse_flow() -> FlowConfig:
+    text = TEXT.replace("A->B.enabled", "B->A.enabled")
+    return read_config(parse_properties(text, "f")).flow(FlowName("B", "A"))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +137,22 @@ async def test_the_reverse_flow_is_barred_until_the_end_and_the_flow_stays_barre
         assert (forward.wanted.failed_over, forward.wanted.stop) == (True, "failback")
         assert forward.wanted.paused_topics == ("t",)
     assert await made.failed_over_ms() == -1
+
+
+async def test_what_had_moved_to_a_cluster_that_applications_have_left_is_forgotten() -> None:
+    cluster = FakeCluster("A")
+    back = FakeState(DesiredState(state="running", paused_topics=("own", "t"), moved_topics=("t",)))
+    cluster.target(state_topic("B"))
+    moves = moves_at(cluster)
+    await moves.put_group("billing", MovedGroup(state="moved", at_ms=1, who="ann", offsets=()))
+    await moves.put_topics({"t": MovedTopic(at_ms=1, who="ann", operation="op", ends=(4,))})
+    made = StoredGuard(FakeState(OVER), back, moves)  # type: ignore[arg-type]
+    await made.bar()
+    assert (await moves.read()).groups, "not before the end: it may be taken back"
+    for _ in range(2):
+        await made.admit()
+        assert await moves.read() == Moves()
+        assert (back.wanted.paused_topics, back.wanted.moved_topics) == (("own",), ())
 
 
 def test_nothing_goes_on_from_an_export_that_is_not_whole() -> None:

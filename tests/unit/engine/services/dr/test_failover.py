@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from engine.base.clock import now_s
-from engine.base.errors import ClusterAway, ClusterRefuses, ConnectionLost
+from engine.base.errors import BrokerUnreachable, ClusterAway, ClusterRefuses, ConnectionLost
 from engine.config.config import read_config
 from engine.config.file.properties import parse_properties
 from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
@@ -94,6 +94,20 @@ async def test_groups_that_have_moved_are_neither_compared_nor_committed(monkeyp
         None,
     ]
     assert config.flows[0].groups.selection.wants("billing"), "it is mirrored all the same"
+
+
+async def test_a_failover_does_without_the_list_of_moves_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = read_config(parse_properties(BASE, "f"))
+    asked = Failover(config, config.flows[0])
+
+    async def unread() -> Moves:
+        raise BrokerUnreachable("topic raymirror-state.A.internal", "not done within 20 s")
+
+    monkeypatch.setattr(asked, "_stands", lambda _selection, *, commit: Looks(""))
+    monkeypatch.setattr(asked, "moved", unread)
+    found = await asked.hold(60.0, commit=True, undrained={})
+    assert (found.groups, found.equal) == (1, False)
+    assert found.failed["*"].startswith("which groups have moved is not known, so none was left out: ")
 
 
 @pytest.mark.parametrize("why", [BEFORE_MAP, EXPIRED, Why.TARGET_AHEAD.value])

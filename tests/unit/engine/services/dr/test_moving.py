@@ -171,6 +171,22 @@ async def test_a_move_that_broke_off_is_stored_as_such_and_repeated(world: World
     assert (await world.move()).moved
 
 
+async def test_a_move_that_is_repeated_and_broken_off_leaves_the_group_moved(world: World) -> None:
+    assert (await world.move()).moved
+
+    def lost(what: str) -> None:
+        if what == "commit":
+            raise ConnectionLost("b:1 is down")
+
+    world.target.before = lost
+    world.source.put("g", {LANE: 30})
+    with pytest.raises(GroupFailed, match="b:1 is down"):
+        await world.move()
+    stored = await world.stored()
+    assert stored is not None
+    assert (stored.state, stored.offsets[0].target_offset) == ("moved", 120)
+
+
 async def test_a_group_gets_a_start_where_producers_will_write(world: World) -> None:
     world.there = {"t": SimpleNamespace(partitions={0: None, 1: None})}
     for partition in range(2):

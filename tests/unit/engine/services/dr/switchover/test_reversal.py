@@ -89,13 +89,8 @@ class BackMoves:
     async def read(self) -> Moves:
         return self.moves
 
-    async def remove_topics(self, topics: Mapping[str, object]) -> None:
-        left = {name: one for name, one in self.moves.topics.items() if name not in topics}
-        self.moves = msgspec.structs.replace(self.moves, topics=left)
-
-    async def remove_group(self, group: str) -> None:
-        left = {name: one for name, one in self.moves.groups.items() if name != group}
-        self.moves = msgspec.structs.replace(self.moves, groups=left)
+    async def forget(self) -> None:
+        self.moves = Moves()
 
 
 STOPPED = DesiredState(state="stopped", stop="failover", paused_topics=("t",))

@@ -218,8 +218,8 @@ class NoMoves:
     async def read(self) -> Moves:
         return Moves()
 
-    async def remove_topics(self, topics: Mapping[str, object]) -> None:
-        assert not topics
+    async def forget(self) -> None:
+        """Nothing is there."""
 
 
 class StartsNoted:
