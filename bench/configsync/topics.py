@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResourceType
+from aiokafka.errors import RequestTimedOutError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -30,11 +31,22 @@ async def create(address: str, names: Sequence[str], partitions: int) -> None:
     async with admin(address) as client:
         for part in parts(names, _AT_ONCE):
             new = [NewTopic(name, partitions, 1, topic_configs=OWN) for name in part]
-            answer = await client.create_topics(new, timeout_ms=120_000)
-            # of a busy cluster the client asks again, and the topic is there by then
-            _require([row for row in answer.topic_errors if row[1] != _EXISTS])
+            await _create(client, new)
         await _until_told(client, names, OWN[CHANGED])
         await _until_everybody_knows(client, names)
+
+
+async def _create(client: Any, new: Sequence[NewTopic]) -> None:
+    """Create some topics; those of a busy cluster that are asked for again are there by then. Raises BenchError."""
+    give_up_at_s = time.monotonic() + _DEADLINE_S
+    while True:
+        try:
+            answer = await client.create_topics(new, timeout_ms=120_000)
+        except RequestTimedOutError:
+            if time.monotonic() > give_up_at_s:
+                raise BenchError("dataset", "the cluster does not answer") from None
+        else:
+            return _require([row for row in answer.topic_errors if row[1] != _EXISTS])
 
 
 async def change(address: str, names: Sequence[str], value: str) -> None:
