@@ -168,10 +168,14 @@ class HandBackStep:
         return {"topics": len(self._topics), "lifted_bindings": lifted}
 
     async def _lift(self, run: StepRun, one: DrOperation, moved: Collection[str]) -> int:
-        """Take away what a move keeps producers from these topics with; a fence of no other moved topic is over."""
+        """Take away what a move keeps producers from these topics with; a fence of no other moved topic is over.
+
+        A command opens all topics of its move. The check has refused that, or somebody has accepted it.
+        """
         lifted, rows = 0, self._store.notes(one, FENCE_NOTES, FenceRow) or ()
         is_whole = not {*topics_of(one)} & {*moved} - {*self._topics}
-        if is_whole and self._store.notes(one, COMMAND_NOTES, CalledCommand):
+        opens = is_whole or bool({*topics_of(one)} & {*self._topics})
+        if opens and self._store.notes(one, COMMAND_NOTES, CalledCommand):
             run.assure()
             await CommandFence(self._world.config.fence_command, one.flow).lift(one.id)
         mine = [row.binding for row in rows if row.binding.name in self._topics]

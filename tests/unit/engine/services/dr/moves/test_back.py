@@ -231,14 +231,23 @@ async def test_a_command_that_would_open_more_topics_is_not_called(world: Memory
 
 
 @pytest.mark.local
-async def test_the_command_of_the_fence_opens_it_again(world: MemoryWorld, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("clicks",)])
+async def test_the_command_of_the_fence_opens_it_again(
+    world: MemoryWorld, tmp_path: Path, more: tuple[str, ...]
+) -> None:
     script = tmp_path / "fence.sh"
     script.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/called\n')
     script.chmod(0o700)
     world.config.fence_command = str(script)
-    async with driving(Clusters(), world) as (store, driver):
-        await moved(store, "orders", command=True)
-        await driver.start(new_back())
+    async with Clusters().opened() as store:
+        choices = MoveBackChoices(fence="none", topics=("orders",), ignore=("fence-of-more-topics",))
+        driver = OperationDriver(
+            store, "A->B", move_back_steps(world.world, store, cast("Any", world), choices), Clusters(), {}
+        )
+        await moved(store, "orders", *more, command=True)
+        await moved(store, "clicks", command=True, name="other")
+        await driver.start(new("2", kind="move-back", began_ms=5, choices=choices.facts()))
+        assert has_standing_fence(store.operations[0]) is bool(more)
     assert (tmp_path / "called").read_text() == "open A->B 1\n"
 
 
