@@ -36,15 +36,25 @@ def _consumer(servers: str, group: str = "raymirror-bench-judge") -> Iterator[An
 
 def ends(servers: str, topics: Mapping[str, str]) -> dict[Log, int]:
     """Return the end of every partition of those of the topics that exist. Raises BenchError."""
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
 
+    give_up_at = time.monotonic() + _ANSWER_S
     with _consumer(servers) as consumer:
-        try:
-            known = consumer.list_topics(timeout=_ANSWER_S).topics
-            logs = [(topic, number) for topic in topics if topic in known for number in known[topic].partitions]
-            return {log: consumer.get_watermark_offsets(TopicPartition(*log), _ANSWER_S)[1] for log in logs}
-        except KafkaException as error:
-            raise BenchError("dr", f"the ends on {servers} are not known: {error}") from error
+        while True:
+            try:
+                return _ends(consumer, topics)
+            except KafkaException as error:  # leaders move when a broker has been killed
+                if time.monotonic() > give_up_at:
+                    raise BenchError("dr", f"the ends on {servers} are not known: {error}") from error
+            time.sleep(_POLL_S)
+
+
+def _ends(consumer: Any, topics: Mapping[str, str]) -> dict[Log, int]:
+    from confluent_kafka import TopicPartition
+
+    known = consumer.list_topics(timeout=_ANSWER_S).topics
+    logs = [(topic, number) for topic in topics if topic in known for number in known[topic].partitions]
+    return {log: consumer.get_watermark_offsets(TopicPartition(*log), _ANSWER_S)[1] for log in logs}
 
 
 def commit(servers: str, group: str, offsets: Mapping[Log, int]) -> None:
