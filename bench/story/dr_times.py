@@ -25,6 +25,8 @@ from deploy.local.cluster import EmbeddedCluster, running_clusters
 
 _RECORDS = 2_000_000
 _WANTED = 200_000_000
+_BY_RECORDS = 10_000
+"""New records of a partition from which on a copy takes as long as its records, not as the start of its partitions."""
 _SMALL = "x200000x20000"
 _CELLS = f"8x50,100x50{_SMALL},1000x50{_SMALL},100x500{_SMALL},100x5000{_SMALL}"
 _QUICK_CELLS = "8x5x20000x2000"
@@ -37,7 +39,10 @@ Seconds = Mapping[str, Mapping[str, float]]
 
 
 class CellTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds by operation and step; `at_wanted`: those of steps that copy, for 200 million new records."""
+    """Seconds by operation and step; `at_wanted`: those of steps that copy, for 200 million new records.
+
+    It is empty where few records came for each partition.
+    """
 
     cell: Cell
     seconds: dict[str, dict[str, float]]
@@ -120,7 +125,7 @@ class Timed:
             copied=counts.new,
             bytes_to_source=counts.bytes_to_source,
             bytes_of_full_copy=counts.bytes_of_full_copy,
-            at_wanted=at_wanted(seconds, counts.new),
+            at_wanted=at_wanted(seconds, counts.new) if counts.new >= _BY_RECORDS * cell.partitions else {},
         )
 
     def _fail_back(self) -> dict[str, Any]:
@@ -189,6 +194,6 @@ def _print(found: Sequence[CellTimes]) -> None:
     for row in rows(found):
         table.add_row(*row)
     Console(width=160).print(table)
-    for one in found:
+    for one in (one for one in found if one.at_wanted):
         wanted = ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in one.at_wanted.items())
         print(f"{one.cell}: for {_WANTED:,} new records, by arithmetic: {wanted}", flush=True)
