@@ -19,7 +19,7 @@ from engine.core.formats import check_format
 from engine.core.reports.drill_report import DrillReport
 from policies.dr.lent_config import LentConfig
 from policies.dr.operations import DrOperation
-from policies.model import FlowName, LaneName
+from policies.model import FlowName, LaneName, TopicPartition
 
 FORMAT_VERSION = 1
 
@@ -201,6 +201,12 @@ class MovedGroup(Value, frozen=True, kw_only=True):
     def has_moved(self) -> bool:
         """Whether the move has ended: the group's offsets on the target are its own."""
         return self.state == "moved"
+
+    def read_on(self, commits: Mapping[TopicPartition, int]) -> int:
+        """Return how many partitions have been committed further on the source since."""
+        return sum(
+            commits.get(TopicPartition(one.topic, one.partition), -1) > one.source_offset for one in self.offsets
+        )
 
 
 class MovedTopic(Value, frozen=True, kw_only=True):

@@ -180,14 +180,28 @@ class Failover(Opened):
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal if no check of the groups succeeded.
         """
-        unknown: dict[str, str] = {}
-        selection = self._flow.groups.selection
+        moves, unequal = Moves(), dict[str, str]()
         try:
-            selection = selection.without((await self.moved()).gone)
+            moves = await self.moved()
         except _UNREAD as failure:  # a failover waits for nothing that it can do without
-            unknown = {_ALL: f"which groups have moved is not known, so none was left out: {failure}"}
+            unequal = {_ALL: f"which groups have moved is not known, so none was left out: {failure}"}
+        selection = self._flow.groups.selection.without(moves.gone)
         standing = await self._hold(selection, timeout_s, commit=commit, undrained=undrained, gone=gone, say=say)
-        return msgspec.structs.replace(standing, failed=standing.failed | unknown)
+        if not (self.gone or gone):
+            unequal |= await self._read_on(moves)
+        return msgspec.structs.replace(standing, failed=standing.failed | unequal)
+
+    async def _read_on(self, moves: Moves) -> dict[str, str]:
+        """Return the moved groups that have read on the source since, as far as it answers: their places are old."""
+        if not moves.gone:
+            return {}
+        found = (await self._source_groups.offsets(sorted(moves.gone))).found
+        why = f"it has moved, and read on {self._flow.name.source} since, so its place here is old; see: raymirror move"
+        return {
+            group: why
+            for group, commits in found.items()
+            if moves.groups[group].read_on({lane: offset for lane, (offset, _) in commits.items()})
+        }
 
     async def _hold(
         self,

@@ -19,7 +19,6 @@ from engine.state.state import MovedGroup
 from policies.dr.move_clients import SCHEMAS, ClientGap, ClientSettings, client_gaps, schema_gaps
 from policies.dr.topic_moves import ReadingGroup, part_of, topic_progress
 from policies.groups import DRILL_GROUPS, GroupSelection, GroupState
-from policies.model import TopicPartition
 
 WATCH_S = 6.0
 """Seconds between two looks at commits: consumers commit every five seconds by default."""
@@ -146,7 +145,7 @@ def _reading(
     return _ReadCommits(
         kind="" if listing is None else listing.kind,
         move="" if move is None else move.state,
-        gone_on=0 if move is None else gone_on(move, offsets),
+        gone_on=0 if move is None else move.read_on(offsets),
         advances=any(
             earlier.get(lane, (-1, ""))[0] != offset
             for lane, offset in offsets.items()
@@ -154,11 +153,6 @@ def _reading(
         ),
         topics=topics,
     )
-
-
-def gone_on(move: MovedGroup, offsets: Mapping[TopicPartition, int]) -> int:
-    """Return how many partitions of a moved group have been committed further on the source since."""
-    return sum(offsets.get(TopicPartition(row.topic, row.partition), -1) > row.source_offset for row in move.offsets)
 
 
 def _read(

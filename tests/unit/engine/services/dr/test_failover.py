@@ -13,8 +13,10 @@ from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupP
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.failover import Failover, TargetAway
 from engine.services.dr.move_log import Moves
-from engine.state.state import MovedGroup
+from engine.state.state import MovedGroup, MovedOffset
 from policies.groups import GroupSelection, Why
+from policies.model import TopicPartition
+from tests.fakes.groups import FakeGroups
 from tests.unit.engine.config_files import BASE
 
 
@@ -35,6 +37,8 @@ async def test_it_says_that_the_target_is_missing_if_no_broker_answers(
     assert str(caught.value).startswith("f:3: no broker of cluster 'B' ")
     assert ("it is the target of the flow" in str(caught.value)) is (expected is TargetAway)
 
+
+LANE = TopicPartition("t", 0)
 
 # --- groups ----------------------------------------------------------------------------------------------------------
 
@@ -94,6 +98,32 @@ async def test_groups_that_have_moved_are_neither_compared_nor_committed(monkeyp
         None,
     ]
     assert config.flows[0].groups.selection.wants("billing"), "it is mirrored all the same"
+
+
+@pytest.mark.parametrize("gone", ["", "the source is lost"])
+async def test_a_moved_group_that_has_read_on_the_source_since_is_not_equal(
+    monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    config = read_config(parse_properties(BASE, "f"))
+    asked, source = Failover(config, config.flows[0]), FakeGroups("A")
+    source.put("back", {LANE: 21})
+    source.put("stays", {LANE: 20})
+    offsets = (MovedOffset("t", 0, 20, "A.t", 120),)
+    groups = {name: MovedGroup(state="moved", at_ms=1, who="", offsets=offsets) for name in ("back", "stays")}
+
+    async def moved() -> Moves:
+        return Moves(groups=groups)
+
+    async def hold(*_: object, **__: object) -> GroupStatus:
+        return GroupStatus(groups=0, stands=())
+
+    monkeypatch.setattr(asked, "moved", moved)
+    monkeypatch.setattr(asked, "_hold", hold)
+    monkeypatch.setattr(asked, "_source_groups", source)
+    found = await asked.hold(60.0, commit=True, undrained={}, gone=gone)
+    assert found.equal is bool(gone)
+    assert found.failed == ({} if gone else {"back": found.failed["back"]})
+    assert gone or found.failed["back"].startswith("it has moved, and read on A since")
 
 
 async def test_a_failover_does_without_the_list_of_moves_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
