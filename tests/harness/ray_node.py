@@ -15,7 +15,7 @@ from tests.harness.ray_keeper import Start
 
 START_DEADLINE_S = 120.0
 END_DEADLINE_S = 60.0
-MOST_TRIES = 3
+MOST_TRIES = 6
 ROOT = Path(__file__).parents[2]
 _AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
@@ -45,7 +45,7 @@ class RayNode:
     def wait_started(self, deadline_s: float = START_DEADLINE_S) -> None:
         """Wait until its command has ended well; AssertionError with what it printed otherwise.
 
-        Ray gives its own agents 15 s to start, which a machine at its limit does not keep: a node is tried three times.
+        Ray gives its own agents 15 s to start, which a machine at its limit does not keep: a node is tried six times.
         """
         while not self._started:
             assert self._keeper.stdout is not None
