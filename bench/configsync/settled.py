@@ -8,17 +8,16 @@ from collections.abc import Iterator
 import msgspec
 
 from bench.admin import create_topic
-from bench.errors import BenchError
+from bench.producing import Sent, produce_all
 from bench.systems.launch import Job, write_properties
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig
 from engine.core.position.position import Position, encode_value
 from engine.kafka.client.metadata import Metadata
-from engine.services.clients import copying_clients
+from engine.services.clients import copying_clients, opened
 from engine.wire.murmur2 import partition_for_key
 from policies.model import TopicPartition
 
-_FLUSH_S = 300.0
 _LEFT = Position(
     source_next=0,
     target_next=0,
@@ -45,17 +44,12 @@ async def store_positions(job: Job) -> None:
     flow = config.flows[0]
     await create_topic(job.target, flow.positions_topic, flow.positions_partitions, {"cleanup.policy": "compact"})
     source, target = copying_clients(config, flow.name, "bench-positions")
-    try:
-        await source.open()
-        await target.open()
-        pairs = list(_positions(flow, await source.metadata(None), await target.metadata(None)))
-    finally:
-        await source.close()
-        await target.close()
-    _write(job.target, flow, pairs)
+    async with opened(source, target):
+        rows = list(_positions(flow, await source.metadata(None), await target.metadata(None)))
+    produce_all(job.target, rows, {"linger.ms": 50})
 
 
-def _positions(flow: FlowConfig, source: Metadata, target: Metadata) -> Iterator[tuple[bytes, bytes]]:
+def _positions(flow: FlowConfig, source: Metadata, target: Metadata) -> Iterator[Sent]:
     for topic, found in source.topics.items():
         copy = target.topics.get(flow.selection.target_topic(topic)) if flow.selection.wants(topic) else None
         if copy is None:
@@ -68,21 +62,6 @@ def _positions(flow: FlowConfig, source: Metadata, target: Metadata) -> Iterator
             target_cluster_id=target.cluster_id,
         )
         for partition in found.partitions:
-            yield flow.position_keys.encode(TopicPartition(topic, partition)), encode_value(position)
-
-
-def _write(address: str, flow: FlowConfig, pairs: list[tuple[bytes, bytes]]) -> None:
-    from confluent_kafka import Producer
-
-    producer, failed = Producer({"bootstrap.servers": address, "linger.ms": 50}), list[str]()
-
-    def answered(error: object, _message: object) -> None:
-        if error is not None:
-            failed.append(str(error))
-
-    for key, value in pairs:
-        at = partition_for_key(key, flow.positions_partitions)
-        producer.produce(flow.positions_topic, value, key, partition=at, on_delivery=answered)
-        producer.poll(0)
-    if left := producer.flush(_FLUSH_S) or len(failed):
-        raise BenchError("dataset", f"{left} positions were not stored: {failed[:1] or 'no answer'}")
+            key = flow.position_keys.encode(TopicPartition(topic, partition))
+            at = partition_for_key(key, flow.positions_partitions)
+            yield Sent(flow.positions_topic, at, encode_value(position), key)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bench.errors import BenchError
+from bench.producing import Sent, produce_all
 from bench.recovery.records import encode_record
 from bench.story.scene import GROUP, TOPIC
 
@@ -61,29 +62,12 @@ def cells_of(text: str, records: int, new: int) -> list[Cell]:
 
 def write(address: str, places: Sequence[Place], records: int) -> None:
     """Write numbered records in turn to all partitions. Raises BenchError."""
-    from confluent_kafka import Producer
-
-    settings = {"bootstrap.servers": address, "linger.ms": 200, "enable.idempotence": True}
-    # brokers make the logs of thousands of new partitions for longer than the default of 30 s
-    producer, failed = Producer({**settings, "topic.metadata.propagation.max.ms": int(_FLUSH_S * 1000)}), []
-
-    def answered(error: object, _message: object) -> None:
-        if error is not None:
-            failed.append(str(error))
-
-    for number in range(records):
-        topic, partition = places[number % len(places)]
-        value = encode_record(partition, number // len(places))
-        while True:
-            try:
-                producer.produce(topic, value, partition=partition, on_delivery=answered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if number % 1000 == 0:
-            producer.poll(0)
-    if (left := producer.flush(_FLUSH_S)) or failed:
-        raise BenchError("dataset", f"{left} records not acknowledged, refused: {failed[:3]}")
+    rows = (
+        Sent(topic, partition, encode_record(partition, number // len(places)))
+        for number in range(records)
+        for topic, partition in [places[number % len(places)]]
+    )
+    produce_all(address, rows, {"linger.ms": 200, "enable.idempotence": True})
 
 
 def commits_of(cell: Cell, seed: int = 5) -> dict[str, dict[Place, int]]:
