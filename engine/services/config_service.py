@@ -28,7 +28,8 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
-from engine.state.state import MOVE_SCOPE, MOVED_TOPIC, StateCodec, desired_of, state_topic
+from engine.state.moves import moves_of
+from engine.state.state import MOVE_SCOPE, StateCodec, desired_of, state_topic
 from policies.model import TopicPartition
 from policies.sync.config_sync import Known
 
@@ -83,7 +84,7 @@ async def topics_handed_over(flow: FlowConfig, target: Cluster) -> frozenset[str
     records = await target.read_records(topic)
     listed = StateCodec(name, topic, MOVE_SCOPE).decode(records)
     wanted = desired_of(StateCodec(name, topic).decode(records))
-    return frozenset((*wanted.moved_topics, *(key.subject for key in listed if key.kind == MOVED_TOPIC)))
+    return frozenset((*wanted.moved_topics, *moves_of(listed).topics))
 
 
 def _unfenced(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> UnfencedSettings:

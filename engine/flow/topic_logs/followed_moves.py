@@ -11,7 +11,8 @@ from typing import Protocol
 from engine.base.clock import now_s, wall_ms
 from engine.base.errors import ConnectionLost
 from engine.flow.ports.ports import EARLIEST, Cluster
-from engine.state.state import MOVE_SCOPE, MOVED, MovedGroup, StateCodec, state_topic
+from engine.state.moves import moves_of
+from engine.state.state import MOVE_SCOPE, StateCodec, state_topic
 from policies.model import FlowName, TopicPartition
 
 _EVERY_S = 5.0
@@ -51,7 +52,7 @@ class FollowedMoves:
         if await self._exists():
             records = await self._target.read_records(self._topic, None, EARLIEST if whole else self._since_ms)
             self._entries = self._codec.own(records if whole else chain(self._entries.items(), records))
-            self._groups = self._moved()
+            self._groups = moves_of(self._codec.decode(self._entries.items())).gone
             self._since_ms = at_ms - _CLOCKS_MS
             self._whole_at_s = at_s if whole else self._whole_at_s
         self._looked_at_s = at_s
@@ -63,11 +64,3 @@ class FollowedMoves:
         if not found and self._entries:  # a broker that has just started does not know every topic
             raise ConnectionLost(f"topic {self._topic}: no leader is known")
         return found
-
-    def _moved(self) -> frozenset[str]:
-        entries = self._codec.decode(self._entries.items())
-        return frozenset(
-            key.subject
-            for key, one in entries.items()
-            if key.kind == MOVED and isinstance(one, MovedGroup) and one.has_moved
-        )

@@ -42,10 +42,11 @@ from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
 from engine.services.clients import clients_of
 from engine.services.dr.lifting import LiftedFences, lift_fences
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.operation_service import leased, operation_log
 from engine.services.maps import clusters_of, group_maps_of, last_known_of, maps_of, quarantine_reader_of
 from engine.services.quarantine import LeftOutRecords, LeftOutRow, RefusedSurvey, left_out_rows
+from engine.state.moves import Moves
 from engine.state.state import Key, StateHolder, Value
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation

@@ -2,19 +2,15 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
-
-import msgspec
 
 from engine.config.settings import FlowConfig
 from engine.flow.ports.ports import Cluster
 from engine.flow.topic_logs.unowned_log import UnownedLog
 from engine.kafka.admin.internal_topics import STATE_CONFIGS, ensure_internal_topic
 from engine.kafka.client.cluster import ClusterClient
+from engine.state.moves import Moves, moves_of
 from engine.state.state import (
     MOVE_SCOPE,
-    MOVED,
-    MOVED_TOPIC,
     Key,
     MovedGroup,
     MovedTopic,
@@ -23,20 +19,6 @@ from engine.state.state import (
     moved_topic_key,
     state_topic,
 )
-
-_V = TypeVar("_V", bound=Value)
-
-
-class Moves(msgspec.Struct, frozen=True, kw_only=True):
-    """What has moved, by name."""
-
-    groups: Mapping[str, MovedGroup] = {}
-    topics: Mapping[str, MovedTopic] = {}
-
-    @property
-    def gone(self) -> frozenset[str]:
-        """The groups whose move has ended: their offsets on the target are their own."""
-        return frozenset(group for group, one in self.groups.items() if one.has_moved)
 
 
 class MoveLog:
@@ -54,7 +36,7 @@ class MoveLog:
             if not await log.exists():
                 return Moves()
             entries = await log.entries()
-        return Moves(groups=_of(entries, MOVED, MovedGroup), topics=_of(entries, MOVED_TOPIC, MovedTopic))
+        return moves_of(entries)
 
     async def put_group(self, group: str, moved: MovedGroup) -> None:
         """Store the move of a group."""
@@ -98,11 +80,6 @@ class MoveLog:
             yield log
         finally:
             await log.close()
-
-
-def _of(entries: Mapping[Key, Value], kind: str, of: type[_V]) -> dict[str, _V]:
-    rows: Iterable[tuple[Key, Value]] = sorted(entries.items(), key=lambda row: row[0].subject)
-    return {key.subject: one for key, one in rows if key.kind == kind and isinstance(one, of)}
 
 
 def start_of(moved: MovedTopic | None, partition: int, end: int) -> int:

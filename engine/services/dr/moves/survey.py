@@ -12,9 +12,10 @@ from engine.base.clock import pause
 from engine.core.reports.move_progress import MigratingGroup, MoveProgress
 from engine.flow.ports.ports import Answers, GroupListing, Groups, Offsets
 from engine.kafka.admin.client_quotas import scram_users, told_quotas
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.moves.hook import addresses_of
 from engine.services.dr.switchover.world import DrainWorld, grown_since_move
+from engine.state.moves import Moves
 from engine.state.state import MovedGroup
 from policies.dr.move_clients import SCHEMAS, ClientGap, ClientSettings, client_gaps, schema_gaps
 from policies.dr.topic_moves import ReadingGroup, part_of, topic_progress

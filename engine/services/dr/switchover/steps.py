@@ -16,7 +16,6 @@ from engine.flow.groups.translations import UNREAD_STINTS
 from engine.flow.operations.driver import Facts, Step, StepRun
 from engine.flow.operations.fencing import Fence
 from engine.services.config_service import config_sync
-from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover.flow_control import FlowControl, NoMirrorCopies
 from engine.services.dr.switchover.world import (
     DrainedEnd,
@@ -27,6 +26,7 @@ from engine.services.dr.switchover.world import (
     grown_text,
 )
 from engine.services.quarantine import LeftOutRow
+from engine.state.moves import Moves
 from policies.dr.advice import DR_RESUME, IGNORE, QUARANTINE_DROP, QUARANTINE_REPLAY
 from policies.dr.readiness import Unready, UnreadyName
 from policies.groups import Why

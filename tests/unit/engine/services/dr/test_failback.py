@@ -19,9 +19,10 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.services import maps as group_maps
 from engine.services.dr.export import ExportedPartition
 from engine.services.dr.failback import FailbackService, StoredGuard, _ReadGuard, whole
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover.world import ReverseConfig
+from engine.state.moves import Moves
 from engine.state.state import DESIRED, DesiredState, Key, MovedGroup, MovedTopic, StateCodec, Value, state_topic
 from engine.wire.codecs import NONE
 from engine.wire.encode import encode_batch

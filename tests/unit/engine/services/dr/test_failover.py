@@ -12,7 +12,7 @@ from engine.config.file.properties import parse_properties
 from engine.flow.groups.status import BEFORE_MAP, EXPIRED, NOT_COMMITTED, GroupPartitionStatus, GroupStatus
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr.failover import Failover, TargetAway
-from engine.services.dr.move_log import Moves
+from engine.state.moves import Moves
 from engine.state.state import MovedGroup, MovedOffset
 from policies.groups import GroupSelection, Why
 from policies.model import TopicPartition

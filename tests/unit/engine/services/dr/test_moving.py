@@ -13,11 +13,12 @@ from engine.flow.ports.ports import GroupListing
 from engine.flow.topic_logs.unowned_log import UnownedLog
 from engine.kafka.client.cluster import ClusterClient
 from engine.services.dr import moving
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.moves.hook import HookFailed, MovePhase
 from engine.services.dr.moving import GroupMover, MoveOutcome, MoveWish
 from engine.services.dr.switchover.world import DrainedEnd
 from engine.services.translate import GroupFailed
+from engine.state.moves import Moves
 from engine.state.state import (
     MOVE_SCOPE,
     MovedGroup,

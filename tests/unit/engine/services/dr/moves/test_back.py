@@ -14,11 +14,11 @@ from engine.flow.operations.store import OperationStore
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.ports.ports import EARLIEST
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.move_log import Moves
 from engine.services.dr.moves import back
 from engine.services.dr.moves.back import MoveBackCheckStep, MoveBackChoices, move_back_choices_of, move_back_steps
 from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand
 from engine.services.dr.switchover.world import SwitchoverWorld
+from engine.state.moves import Moves
 from engine.state.state import DESIRED, DesiredState, MovedTopic
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import MOVE_BACK, OperationKind

@@ -10,7 +10,7 @@ import pytest
 from engine.flow.operations.driver import StepRun
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.move_log import Moves, start_of
+from engine.services.dr.move_log import start_of
 from engine.services.dr.moves.hook import HookFailed, MovePhase
 from engine.services.dr.moves.steps import (
     GoesOn,
@@ -26,6 +26,7 @@ from engine.services.dr.other_fences import COMMAND_NOTES, CalledCommand, NoFenc
 from engine.services.dr.switchover.steps import DRAINED_NOTES, CheckFailed, SettleStep
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, SwitchoverWorld
 from engine.services.quarantine import LeftOutRow
+from engine.state.moves import Moves
 from engine.state.state import MovedTopic
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operation_steps import MOVE

@@ -8,9 +8,9 @@ import pytest
 from engine.core.reports.drain import Ends
 from engine.core.reports.move_progress import MoveProgress
 from engine.flow.ports.ports import GroupListing
-from engine.services.dr.move_log import Moves
 from engine.services.dr.moves import survey
 from engine.services.dr.moves.survey import MoveSurvey
+from engine.state.moves import Moves
 from engine.state.state import MovedGroup, MovedOffset, MovedTopic
 from policies.dr.topic_moves import GroupPart, TopicPart
 from policies.groups import GroupSelection

@@ -15,11 +15,11 @@ from engine.flow.operations.stints import CLOSED_NOTES, TOPICS_NOTES, MapTopics,
 from engine.flow.ownership.other_writers import OtherWriter, OtherWriters
 from engine.flow.ownership.stored_positions import PositionsFound
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.flow_control import FlowControl
 from engine.services.dr.switchover.reversal import BEFORE_NOTES, PositionsStep, ReverseStep
 from engine.services.dr.switchover.world import SwitchoverWorld
+from engine.state.moves import Moves
 from engine.state.state import DESIRED, DesiredState, MovedGroup, MovedTopic, StateHolder
 from policies.dr.fence import FENCE_NOTES, FenceRow
 from policies.dr.operations import StepState, begun, done, finished

@@ -21,7 +21,7 @@ from engine.flow.operations.errors import OperationRefused, StepFailed
 from engine.flow.operations.store import OperationStore
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import LastKnown
-from engine.services.dr.move_log import MoveLog, Moves
+from engine.services.dr.move_log import MoveLog
 from engine.services.dr.switchover import reversal
 from engine.services.dr.switchover.reversal import ReverseStep, WatchStep
 from engine.services.dr.switchover.steps import (
@@ -35,6 +35,7 @@ from engine.services.dr.switchover.steps import (
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, SwitchoverWorld
 from engine.services.quarantine import LeftOutRow
+from engine.state.moves import Moves
 from engine.state.state import StateHolder
 from policies.dr.operations import DrOperation, OperationState
 from policies.model import FlowName, TopicPartition

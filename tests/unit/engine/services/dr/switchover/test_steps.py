@@ -18,7 +18,6 @@ from engine.flow.operations.driver import Facts, StepRun
 from engine.flow.operations.stints import START_NOTES, StoredStart
 from engine.flow.surveys.readiness_survey import Readiness
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
-from engine.services.dr.move_log import Moves
 from engine.services.dr.other_fences import NoFence
 from engine.services.dr.switchover import steps
 from engine.services.dr.switchover.flow_control import NoMirrorCopies
@@ -45,6 +44,7 @@ from engine.services.dr.switchover.steps import (
 )
 from engine.services.dr.switchover.world import DrainedEnd, GrownPartition, NotDrained, SwitchoverWorld
 from engine.services.quarantine import LeftOutRow
+from engine.state.moves import Moves
 from engine.state.state import MovedTopic
 from policies.dr.operations import begun, done
 from policies.dr.readiness import Unready, UnreadyName

@@ -18,7 +18,6 @@ from engine.flow.ports.ports import Answers, EpochEnd, Leader
 from engine.flow.topic_logs.last_known import KnownLane, LastKnown
 from engine.kafka.admin import unfenced_settings
 from engine.kafka.admin.settings import KafkaSettings
-from engine.services.dr.move_log import Moves
 from engine.services.dr.switchover import world as world_module
 from engine.services.dr.switchover.world import (
     DrainedEnd,
@@ -29,6 +28,7 @@ from engine.services.dr.switchover.world import (
     grown_since_move,
 )
 from engine.services.quarantine import LeftOutRow, RefusedRow, RefusedStanding, RefusedSurvey
+from engine.state.moves import Moves
 from engine.state.state import (
     DESIRED,
     DesiredState,
