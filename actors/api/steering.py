@@ -1,7 +1,5 @@
 """Answers commands: pause, resume, stop and restart, of the mirror or of a flow, and changes of settings."""
 
-from typing import Literal
-
 import msgspec
 
 from actors.api.commands.look_words import FAILED_OVER, decoded, printed
@@ -9,7 +7,7 @@ from actors.api.entities import Accepted, SettingChanges, SomeCopiers, SomeTopic
 from actors.api.runs import refuse_beside, running_of
 from actors.api.view import ApiNeed, ApiView
 from actors.model.requests import ApplyFile, ChangeSettings, GiveCommand, RestartCopiers, RestartFlow
-from actors.model.states import Command, StopKind, reverse_stands_text, turned_text
+from actors.model.states import Command, ReverseNow, StopKind, reverse_stands_text, turned_text
 from actors.rest.exchange import Deed, HttpAnswer, HttpCall, HttpRefusal
 from policies.dr.advice import DR_STATUS, FORGET_FAILOVER, RESUME
 from policies.dr.operation_commands import goes_on
@@ -50,11 +48,11 @@ def _refuse_forgetting(view: ApiView, flow: str) -> None:
     Raises HttpRefusal (409), also if operations cannot be read.
     """
     read = decoded(printed(ApiNeed.OPEN_OPERATION, view), FoundOperation)
-    if read.reverse == "failed-over":
+    if read.reverse is ReverseNow.FAILED_OVER:
         raise HttpRefusal(409, f"The failover of {flow} is not forgotten: {reverse_stands_text(flow)}")
-    if read.reverse == "copies":
+    if read.reverse is ReverseNow.COPIES:
         raise HttpRefusal(409, f"The stop of {flow} is not forgotten: {turned_text(flow, StopKind.SWITCHOVER)}")
-    if read.reverse == "unknown":
+    if read.reverse is ReverseNow.UNKNOWN:
         why = "; ".join(read.failovers_unread.values()) or "what both clusters store cannot be read"
         raise HttpRefusal(409, f"Whether the reverse of {flow} copies is not known, and both would be a loop: {why}")
     found = read.operation
@@ -71,7 +69,7 @@ class FoundOperation(msgspec.Struct, frozen=True):
     """What `raymirror dr status --json` prints, as far as it matters here. `reverse`: what the reverse flow does."""
 
     operation: DrOperation | None
-    reverse: Literal["", "failed-over", "copies", "unknown"]
+    reverse: ReverseNow
     failovers_unread: dict[str, str] = {}
 
 

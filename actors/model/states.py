@@ -148,6 +148,19 @@ class NotFailedOver(MirrorError):
         return f"flow {self.flow} is not failed over, or its state is not read yet; see: raymirror status"
 
 
+class ReverseNow(enum.Enum):
+    """What the reverse flow does that keeps a stop from being forgotten: both flows at once would be a loop."""
+
+    NOTHING = ""
+    """Nothing, or copies have other names than their topics."""
+    FAILED_OVER = "failed-over"
+    """It was failed over later than the flow was stopped: applications write to the source of the flow."""
+    COPIES = "copies"
+    """A switchover has stopped the flow, and the reverse flow may copy."""
+    UNKNOWN = "unknown"
+    """What is stored of the two flows cannot be read."""
+
+
 def turned_text(flow: str, stop: StopKind) -> str:
     """Say why a flow is not copied after a failover, a switchover or a failback, and what would be right."""
     source, _, target = flow.partition("->")

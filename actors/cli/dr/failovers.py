@@ -10,15 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from actors.cli.dr.operated_flow import OperatedFlow
-from actors.cli.failover.open_operation import ReverseNow
+from actors.cli.failover.failover_outcome import renames
+from actors.cli.failover.open_operation import reverse_now
 from actors.model.events import KINDS, FailedOver
+from actors.model.states import ReverseNow
 from actors.observability.instants import clock_text
 from engine.base.errors import MirrorError
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.kafka.admin.reach import SOURCE_WITHIN_S
 from engine.services.target_view import TargetView
 from engine.state.event_records import EventRecord
-from engine.state.state import DESIRED, DesiredState, Value
+from engine.state.state import DESIRED, DesiredState, Value, desired_of
 from policies.dr.operation_steps import FlowSide
 
 
@@ -55,21 +57,30 @@ async def read_failovers(found: OperatedFlow, away: Mapping[FlowSide, str]) -> F
         (reverse.config, reverse.flow, away.get(FlowSide.SOURCE)),
     )
     rows: list[FailoverRow] = []
+    wanted: list[DesiredState] = []
     unread: dict[str, str] = {}
     for config, flow, why in directions:
         try:
-            rows += () if why else await _read(config, flow)
+            if not why:
+                failovers, stated = await _read(config, flow)
+                rows += failovers
+                wanted.append(stated)
         except (MirrorError, TimeoutError) as failure:
             why = str(failure) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
         if why:
             unread[str(flow.name)] = why
-    return FoundFailovers(rows=tuple(sorted(rows, key=lambda row: row.at_ms)), unread=unread)
+    reverse_is = ReverseNow.NOTHING
+    if not renames(found.flow):
+        reverse_is = ReverseNow.UNKNOWN if unread else reverse_now(*wanted)
+    return FoundFailovers(rows=tuple(sorted(rows, key=lambda row: row.at_ms)), unread=unread, reverse=reverse_is)
 
 
-async def _read(config: MirrorConfig, flow: FlowConfig) -> list[FailoverRow]:
+async def _read(config: MirrorConfig, flow: FlowConfig) -> tuple[list[FailoverRow], DesiredState]:
+    """Read the failovers of one flow, and its wanted state."""
     async with asyncio.timeout(SOURCE_WITHIN_S), TargetView(config, flow) as view:
         entries = await view.state()
-        return rows_of(str(flow.name), await view.events(KINDS), entries.get(DESIRED))
+        rows = rows_of(str(flow.name), await view.events(KINDS), entries.get(DESIRED))
+        return rows, desired_of(entries)
 
 
 def rows_of(flow: str, events: Iterable[EventRecord], wanted: Value | None) -> list[FailoverRow]:

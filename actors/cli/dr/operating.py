@@ -15,10 +15,8 @@ from actors.cli.dr.flow_choice import add_flow
 from actors.cli.dr.move_tables import show_moved
 from actors.cli.dr.operated_flow import OperatedFlow, operated_flow
 from actors.cli.dr.operation_tables import as_json, show_history, show_operation
-from actors.cli.failover.open_operation import ReverseNow, reverse_now
 from actors.model.run_kinds import RunKind
-from engine.base.errors import NewerFormat, StateUnreadable
-from engine.services.dr.operation_service import ClusterUnread, OperationClusters, StoredOperations
+from engine.services.dr.operation_service import OperationClusters, StoredOperations
 from engine.services.dr.switchover.flow_control import FlowControl
 from policies.dr.operation_steps import OperationKind
 from policies.dr.operations import DrOperation, OperationState, running
@@ -120,14 +118,8 @@ async def read(found: OperatedFlow) -> StoredOperations:
 
 
 async def _read_all(found: OperatedFlow) -> tuple[StoredOperations, FoundFailovers]:
-    async with OperationClusters(found.config, found.flow) as clusters:
-        stored = await clusters.read()
-        try:
-            reverse = await reverse_now(clusters, found.flow)
-        except (ClusterUnread, NewerFormat, StateUnreadable):  # the failovers are `unread` then, with why
-            reverse = ReverseNow.UNKNOWN
-    failovers = await read_failovers(found, stored.away)
-    return stored, msgspec.structs.replace(failovers, reverse=reverse)
+    stored = await read(found)
+    return stored, await read_failovers(found, stored.away)
 
 
 def _as_json(stored: StoredOperations, failovers: FoundFailovers) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """Refuses a command that would break an operation that has not ended between the two clusters of a flow."""
 
 import asyncio
-import enum
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -10,7 +9,7 @@ from typing import Protocol
 
 from actors.cli.common.flags import warn
 from actors.cli.failover.failover_outcome import renames
-from actors.model.states import StopKind, reverse_stands_text, turned_text
+from actors.model.states import ReverseNow, StopKind, reverse_stands_text, turned_text
 from engine.base.errors import MirrorError, NewerFormat, StateUnreadable
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -18,7 +17,7 @@ from engine.flow.operations.errors import OperationHeld
 from engine.flow.operations.reading import OperationCopy
 from engine.flow.operations.store import DEAD_AFTER_S
 from engine.services.dr.operation_service import ClusterUnread, OperationClusters
-from engine.state.state import StateHolder
+from engine.state.state import DesiredState, StateHolder
 from policies.dr.advice import DESPITE_OPERATION, DR_STATUS
 from policies.dr.operation_commands import goes_on, takes_back
 from policies.dr.operation_steps import FlowSide
@@ -136,19 +135,6 @@ def _say(text: str) -> None:
     print(f"raymirror failover: {text}", file=sys.stderr)
 
 
-class ReverseNow(enum.Enum):
-    """What the reverse flow does that keeps a stop from being forgotten: both flows at once would be a loop."""
-
-    NOTHING = ""
-    """Nothing, or copies have other names than their topics."""
-    FAILED_OVER = "failed-over"
-    """It was failed over later than the flow was stopped: applications write to the source of the flow."""
-    COPIES = "copies"
-    """A switchover has stopped the flow, and the reverse flow may copy."""
-    UNKNOWN = "unknown"
-    """What is stored of the two flows cannot be read."""
-
-
 async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
     """Refuse to forget a failover while an operation is open, or `ReverseNow` names a reason.
 
@@ -159,28 +145,26 @@ async def refuse_forgetting(config: MirrorConfig, flow: FlowConfig) -> None:
         operation = running((await clusters.read()).operations)
         if operation is not None:
             raise OperationOpen(operation, _FORGETTING)
+        if renames(flow):
+            return
         try:
-            reverse = await reverse_now(clusters, flow)
+            back, ours = await clusters.wanted(FlowSide.SOURCE), await clusters.wanted(FlowSide.TARGET)
         except (ClusterUnread, NewerFormat, StateUnreadable) as unread:
-            back = clusters.into(FlowSide.SOURCE)
+            name = clusters.into(FlowSide.SOURCE)
             warn(
-                f"whether a failover of {back} stands, or {back} copies, is not known: {unread}; if so, do not copy"
+                f"whether a failover of {name} stands, or {name} copies, is not known: {unread}; if so, do not copy"
                 " back"
             )
             return
+    reverse = reverse_now(ours, back)
     if reverse is ReverseNow.FAILED_OVER:
         raise ReverseFailedOver(str(flow.name))
     if reverse is ReverseNow.COPIES:
         raise ReverseCopies(str(flow.name))
 
 
-async def reverse_now(clusters: OperationClusters, flow: FlowConfig) -> ReverseNow:
-    """Return what keeps the stop of a flow, by what both clusters store. Raises ClusterUnread, NewerFormat,
-    StateUnreadable.
-    """
-    if renames(flow):
-        return ReverseNow.NOTHING
-    back, ours = await clusters.wanted(FlowSide.SOURCE), await clusters.wanted(FlowSide.TARGET)
+def reverse_now(ours: DesiredState, back: DesiredState) -> ReverseNow:
+    """Return what keeps the stop of a flow, by the wanted states of it and of its reverse, if copies keep names."""
     if back.failover_stands and back.at_ms > ours.at_ms:
         return ReverseNow.FAILED_OVER
     if ours.failed_over and ours.switched is True and back.state != "stopped":

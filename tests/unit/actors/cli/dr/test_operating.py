@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from actors.cli.common import exits
-from actors.cli.dr import operating
+from actors.cli.dr import failovers, operating
 from actors.cli.dr.failovers import FailoverRow, FoundFailovers
 from actors.cli.main import main
+from engine.config.settings import FlowConfig
 from engine.flow.operations.reading import OperationCopy
 from engine.services.dr.operation_service import ClusterUnread, StoredOperations
-from engine.state.state import DesiredState, OperationEntry, operation_key
+from engine.state.state import DESIRED, DesiredState, Key, OperationEntry, Value, operation_key
 from policies.dr.operation_steps import FlowSide
 from policies.dr.operations import DrOperation, begun, done, finished
 from tests.unit.engine.config_files import BASE
@@ -44,11 +45,11 @@ def status(config: Path, monkeypatch: pytest.MonkeyPatch, operation: DrOperation
     return main(["dr", "status", "A->B", "--config", str(config)])
 
 
-class FakeClusters:
-    """Both clusters of a flow: the wanted states of the flow and of its reverse."""
+class FakeView:
+    """The target of a flow: what is wanted of the flow, and no event."""
 
-    def __init__(self, ours: DesiredState, back: DesiredState | Exception) -> None:
-        self.ours, self.back = ours, back
+    def __init__(self, wanted: DesiredState | Exception) -> None:
+        self.wanted = wanted
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,15 +57,13 @@ class FakeClusters:
     async def __aexit__(self, *_error: object) -> None:
         return None
 
-    async def read(self) -> StoredOperations:
-        return StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries={})})
+    async def state(self) -> dict[Key, Value]:
+        if isinstance(self.wanted, Exception):
+            raise self.wanted
+        return {DESIRED: self.wanted}
 
-    async def wanted(self, side: FlowSide) -> DesiredState:
-        if side is FlowSide.TARGET:
-            return self.ours
-        if isinstance(self.back, Exception):
-            raise self.back
-        return self.back
+    async def events(self, _kinds: object) -> tuple[()]:
+        return ()
 
 
 FAILED, GONE = DesiredState(state="stopped", stop="failover", at_ms=5), ClusterUnread("B->A", "A", "no answer")
@@ -90,12 +89,15 @@ def test_what_keeps_the_stop_of_a_flow_is_told_to_programs(
     back: DesiredState | Exception,
     reverse: str,
 ) -> None:
-    async def none(*_: object) -> FoundFailovers:
-        return FoundFailovers()
+    async def read(_found: object) -> StoredOperations:
+        return StoredOperations(copies={FlowSide.TARGET: OperationCopy(entries={})})
+
+    def view(_config: object, flow: FlowConfig) -> FakeView:
+        return FakeView(ours if str(flow.name) == "A->B" else back)
 
     config.write_text(f"{BASE}replication.policy.class = {policy}ReplicationPolicy\n")
-    monkeypatch.setattr(operating, "OperationClusters", lambda *_: FakeClusters(ours, back))
-    monkeypatch.setattr(operating, "read_failovers", none)
+    monkeypatch.setattr(operating, "read", read)
+    monkeypatch.setattr(failovers, "TargetView", view)
     assert main(["dr", "status", "A->B", "--config", str(config), "--json"]) == exits.OK
     assert msgspec.json.decode(capsys.readouterr().out)["reverse"] == reverse
 
