@@ -62,8 +62,8 @@ _REFRESH_S = 5
 _SAMPLES_S = 5
 _SOURCE_CONNECTIONS = 64
 _RANGE_BYTES = 8 * _MIB
-_MOST_FETCH_BYTES = 2 * _MIB
-"""A fetch answer must fit into one receive buffer, so it stays below MM2's 50 MiB."""
+_MOST_FETCH_BYTES = 4 * _MIB
+"""A fetch answer must fit into one receive buffer (`engine/flow/io/buffers.py`), so it stays below MM2's 50 MiB."""
 
 
 class FlowReader:

@@ -176,7 +176,7 @@ def _fetch(data: bytes) -> None:
 
 def _produce(data: bytes) -> None:
     version = PRODUCE_VERSIONS[data[0] % 2] if data else 13
-    decode_produce(version, memoryview(data[1:]), {UUID(int=7): "t"})
+    decode_produce(version, memoryview(data[1:]), _IDS)
 
 
 def _answers() -> Iterator[tuple[str, FuzzTarget]]:

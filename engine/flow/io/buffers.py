@@ -13,12 +13,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from engine.base.clock import now_s
 from engine.base.tasks import in_thread
 
 T = TypeVar("T")
 
 BUFFER_BYTES = 2 * 1024 * 1024
-"""One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
+"""The smallest receive buffer."""
+_MOST_BUFFER_BYTES = 4 * 1024 * 1024
+"""The largest one: eight partitions with a backlog fill an answer with 512 KiB each. So a request to the target has
+batches of many partitions."""
+_LEAST_BUFFERS = 16
+"""A copier with less memory than so many large buffers has smaller ones: lanes must not wait for each other's."""
+_HEADER_BYTES = 64 * 1024
+"""What an answer may have beside records: names of topics, and transactions that were aborted."""
 _SMALL_BYTES = 256 * 1024
 """Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch."""
 _LEFT_TO_RECEIVE = 4
@@ -28,7 +36,7 @@ _LEFT_TO_RECEIVE = 4
 class BufferLease:
     """Memory for one fetch answer, shared by the batches in it; goes back when the last share is released."""
 
-    __slots__ = ("_buffer", "_bytes", "_is_exact", "_pool", "_shares", "_stuck")
+    __slots__ = ("_buffer", "_bytes", "_is_exact", "_pool", "_shares", "_stuck", "began_s")
 
     def __init__(self, pool: "BufferPool", reserved_bytes: int, *, stuck: bool = False, is_exact: bool = False) -> None:
         self._pool = pool
@@ -37,9 +45,12 @@ class BufferLease:
         self._stuck = stuck
         self._shares = 1
         self._buffer: bytearray | None = None
+        self.began_s = 0.0
+        """When the answer began to arrive; 0 before that."""
 
     def room(self, size: int) -> memoryview:
         """Return writable memory of `size` bytes; called once, when the answer's size is known."""
+        self.began_s = now_s()
         self._buffer, taken = (bytearray(size), size) if self._is_exact else self._pool.take(size)
         self._pool.account(taken - self._bytes)
         self._bytes = taken
@@ -60,6 +71,11 @@ class BufferLease:
         if self._shares == 0:
             buffer, self._buffer = self._buffer, None
             self._pool.give_back(buffer, self._bytes, stuck=self._stuck)
+
+
+def buffer_bytes(budget_bytes: int) -> int:
+    """Return the size of the receive buffers of a copier with this memory."""
+    return min(max(budget_bytes // _LEAST_BUFFERS, BUFFER_BYTES), _MOST_BUFFER_BYTES)
 
 
 class BufferPool:
@@ -98,6 +114,11 @@ class BufferPool:
     def is_half_used(self) -> bool:
         """Whether more than half of the budget is in use."""
         return 2 * self.used_bytes > self.budget_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """The most bytes of records that a fetch may ask for, so that its answer fits into one buffer."""
+        return self.buffer_bytes - min(_HEADER_BYTES, self.buffer_bytes // 2)
 
     @property
     def free_buffers(self) -> int:

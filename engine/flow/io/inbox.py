@@ -10,7 +10,7 @@ from engine.base.clock import Turns, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
-from engine.flow.io.far_paths import FAR_S, source_bound
+from engine.flow.io.far_paths import FAR_S, ShortestTrip, source_bound
 from engine.flow.io.range_reader import RangeLimits, RangeReader
 from engine.flow.io.silence import SILENT_S, watched
 from engine.flow.io.slice_intake import IntakeRules, SliceIntake
@@ -140,6 +140,7 @@ class Inbox:
                 attempt = 0
                 self.connected = True
                 self._open.clear()  # a new connection's first fetch reports every partition
+                self._ranges.trip = ShortestTrip()
                 try:
                     await self._fetch(broker)
                 finally:
@@ -170,6 +171,7 @@ class Inbox:
                     asked_s = now_s()
                     with watched(self._side, wait_s + SILENT_S):
                         answer = await broker.fetch(list(wanted), options, lease)
+                    self._ranges.trip.began_after((lease.began_s or now_s()) - asked_s)
                     self._deliver(answer, lease, wanted, now_s() - asked_s)
             finally:
                 lease.release()

@@ -6,7 +6,8 @@ So only more connections help one hot partition.
 
 A lane is read so if three things hold: its answers come full, they take long, and it has room for more. The inbox does
 not fetch it meanwhile. Whatever is not as expected (a fault, another leader, a rewound lane) ends the plan: the lane
-goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong.
+goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong. A near broker that is busy
+takes long too, but not always: once an answer has begun at once, what is on its way is the last.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.io.buffers import BufferLease, BufferPool
-from engine.flow.io.far_paths import RangePath
+from engine.flow.io.far_paths import RangePath, ShortestTrip
 from engine.flow.io.hot_lane import LEAST_REQUESTS, HotLane
 from engine.flow.io.path_window import SentMark
 from engine.flow.io.silence import SILENT_S, watched
@@ -92,6 +93,8 @@ class RangeReader:
         self._options = options
         self._limits = limits
         self._meter = meter
+        self.trip = ShortestTrip()
+        """Of the present connection of the inbox, and of all that ranges are read over meanwhile."""
         self._hot: dict[LaneDriver, HotLane] = {}
         self._idle: list[SourceBroker] = []
         self._in_use = self._asked = 0
@@ -130,6 +133,7 @@ class RangeReader:
         lane, leader = driver.lane, driver.leaders.source
         if (
             self._limits.connections < 2
+            or self.trip.is_near
             or found.end - found.start < _FULL * want.max_bytes
             or leader.epoch < 0
             or leader.epoch != want.leader_epoch
@@ -232,6 +236,8 @@ class RangeReader:
 
     def _extend(self, hot: HotLane) -> Range | None:
         """Return another range of a lane, unless enough is on its way, or has arrived and waits for its turn."""
+        if self.trip.is_near:
+            return None
         held, window = hot.plan.held_bytes, hot.window
         memory = self._pool.budget_bytes // 4 * 3
         share = memory // len(self._hot)
@@ -267,7 +273,9 @@ class RangeReader:
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), room)
             self._heard_s = now_s()
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
-            hot.came(one, mark, self._heard_s, size, room.began_s or self._heard_s)
+            began_s = room.began_s or self._heard_s
+            hot.came(one, mark, self._heard_s, size, began_s)
+            self.trip.began_after(began_s - mark.sent_s)
             if answer.slices and not hot.is_over:
                 end = self._options.end_in(answer.slices[0])
             self._arrived(hot, one, answer, lease)
@@ -358,7 +366,8 @@ class RangeReader:
         """Hand the ranges that have arrived in order to the lane, as far as it has room."""
         driver, plan, intake = hot.driver, hot.plan, self._intake_of()
         while not hot.is_over and not intake.is_busy(driver):
-            if not hot.is_as_planned or plan.is_done or not self._side.may_hold(driver):
+            is_over = plan.is_done or (self.trip.is_near and plan.head is None)
+            if not hot.is_as_planned or is_over or not self._side.may_hold(driver):
                 return self.forget(driver)
             ready = plan.ready
             if ready is None or not driver.lane.wants_fetch:

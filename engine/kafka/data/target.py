@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from engine.base.errors import ConnectionLost
@@ -25,8 +25,10 @@ from engine.kafka.protocol.faults import (
     error_name,
 )
 from policies.grants.rights import SOMEBODY, Grantee, ResourceKind
+from policies.model import TopicPartition
 from policies.sync.acl_sync import Operation
 
+_NO_ID = UUID(int=0)
 _NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not name the partition")
 
 
@@ -48,34 +50,28 @@ class KafkaTargetBroker:
         Raises ValueError for two batches of one partition, because a broker silently drops the first and answers once;
         also for batches of two transactions, which a broker refuses.
         """
-        partitions = [one.partition for one in appends]
-        if len(set(partitions)) != len(partitions):
-            raise ValueError(f"a broker keeps one batch per partition of {partitions}")
+        # The closure of the answer has only these, not the payloads, which a lane may give up before.
+        places = [one.partition for one in appends]
+        if len(set(places)) != len(places):
+            raise ValueError(f"a broker keeps one batch per partition of {places}")
         transactions = {one.transactional_id for one in appends if one.transactional_id}
         if len(transactions) > 1:
             raise ValueError(f"a request belongs to one transaction, not to {sorted(transactions)}")
-        nobody = UUID(int=0)
-        batches = [
-            (
-                one.partition.topic,
-                self._topic_ids.get(one.partition.topic, nobody),
-                one.partition.partition,
-                one.payload,
-            )
-            for one in appends
-        ]
+        ids = {topic: self._topic_ids.get(topic, _NO_ID) for topic in {place.topic for place in places}}
         try:
             usable = TRANSACTIONAL_VERSIONS if transactions else PRODUCE_VERSIONS
-            version = self._version(usable, all(batch[1].int for batch in batches))
+            version = self._version(usable, _NO_ID not in ids.values())
+            batches = [
+                (topic, ids[topic], number, one.payload) for (topic, number), one in zip(places, appends, strict=True)
+            ]
             timeout_ms, transactional_id = self._timeout_ms, "".join(transactions)
             parts = encode_produce(version, batches, timeout_ms=timeout_ms, transactional_id=transactional_id)
-            # The closure lives until the answer: without the payloads, which a lane may give up before.
-            places = [(topic, topic_id, partition) for topic, topic_id, partition, _ in batches]
-            answer = self._answer(version, places, transactional_id, on_outcomes)
+            names = {topic_id.bytes: topic for topic, topic_id in ids.items()}
+            answer = self._answer(version, places, names, transactional_id, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
             # Not at once: earlier requests may still wait for their outcomes while the connection closes.
-            lost = [UNKNOWN_OUTCOME] * len(batches)
+            lost = [UNKNOWN_OUTCOME] * len(places)
             asyncio.get_running_loop().call_soon(lambda: on_outcomes(lost))
 
     def _version(self, usable: Sequence[int], ids_known: bool) -> int:
@@ -85,24 +81,25 @@ class KafkaTargetBroker:
         raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {usable}")
 
     def _answer(
-        self, version: int, places: Sequence[tuple[str, UUID, int]], transactional_id: str, on_outcomes: OnOutcomes
+        self,
+        version: int,
+        places: Sequence[TopicPartition],
+        names: Mapping[bytes, str],
+        transactional_id: str,
+        on_outcomes: OnOutcomes,
     ) -> Callable[[memoryview | None], None]:
         def answer(body: memoryview | None) -> None:
             if body is None:
                 self._deliver_late()
                 on_outcomes([UNKNOWN_OUTCOME] * len(places))
                 return
-            names = {topic_id: topic for topic, topic_id, _ in places}
             try:
                 throttle_ms, produced = decode_produce(version, body, names)
             except Exception:  # any error ends the connection, but these batches must get an outcome first
                 self._deliver_late()
                 on_outcomes([UNKNOWN_OUTCOME] * len(places))
                 raise
-            outcomes = [
-                self._outcome(topic, transactional_id, produced.get((topic, partition)))
-                for topic, _, partition in places
-            ]
+            outcomes = [self._outcome(place.topic, transactional_id, produced.get(place)) for place in places]
             if throttle_ms or self._late:
                 self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))
             else:

@@ -28,6 +28,9 @@ _FETCHED_HEAD = struct.Struct(">ihi")
 _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _PRODUCED_PARTITION = struct.Struct(">ihqqq")
+_ACCEPTED = struct.Struct(">ihqqq3s")
+_NOTHING_REFUSED = b"\1\0\0"
+"""The end of a partition in a flexible Produce answer: no refused records, no message, no tags. Nearly every one."""
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 _EPOCH_END = struct.Struct(">iq")
 _DIVERGING_TAG = 0
@@ -303,20 +306,32 @@ def encode_produce(
 
 
 def decode_produce(
-    version: int, body: memoryview, names: dict[UUID, str]
+    version: int, body: memoryview, names: Mapping[bytes, str]
 ) -> tuple[int, dict[tuple[str, int], Produced]]:
-    """Decode a Produce answer into (throttle ms, (topic, partition) -> answer)."""
+    """Decode a Produce answer into (throttle ms, (topic, partition) -> answer); `names` as in `decode_fetch`."""
     reader = _Cursor(body, version >= 9)
     reader.tags()
     found: dict[tuple[str, int], Produced] = {}
     for _ in range(reader.count()):
-        topic = names[UUID(bytes=reader.id_bytes())] if version >= 13 else reader.text() or ""
+        topic = names[reader.id_bytes()] if version >= 13 else reader.text() or ""
         for _ in range(reader.count()):
-            partition, produced = _produced(reader, version >= _RECORD_ERRORS_FROM)
+            partition, produced = _accepted(reader) or _produced(reader, version >= _RECORD_ERRORS_FROM)
             found[topic, partition] = produced
         reader.tags()
     (throttle_ms,) = reader.take(_I32)
     return throttle_ms, found
+
+
+def _accepted(reader: _Cursor) -> tuple[int, Produced] | None:
+    """Read a partition of a flexible answer whose last fields are empty; None if this one differs."""
+    at, body = reader.at, reader.body
+    if not reader.flexible or at + _ACCEPTED.size > len(body):
+        return None
+    partition, error_code, base_offset, _append_time, log_start, rest = _ACCEPTED.unpack_from(body, at)
+    if rest != _NOTHING_REFUSED:
+        return None
+    reader.at = at + _ACCEPTED.size
+    return partition, Produced(error_code, base_offset, log_start, -1, "")
 
 
 def _produced(reader: _Cursor, names_records: bool) -> tuple[int, Produced]:

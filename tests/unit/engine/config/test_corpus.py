@@ -42,7 +42,7 @@ MEANT: Mapping[tuple[str, str, str], str] = {
     (NO_CHECKPOINTS, _OFF, ""): "checkpoints are off, which is no error",
     (NO_CHECKPOINTS, _WITHOUT_SYNCS, ""): "the same",
     ("consumer.isolation.level", "read_uncommitted", "read_committed"): "records of aborted transactions are no data",
-    ("consumer.fetch.max.bytes", "52428800", "2097152"): "an answer fits into one receive buffer",
+    ("consumer.fetch.max.bytes", "52428800", "4194304"): "an answer fits into one receive buffer",
     ("consumer.max.partition.fetch.bytes", "1048576", "524288"): "a part of one receive buffer",
     ("consumer.metadata.max.age.ms", "300000", "30000"): _LEADERS,
     ("producer.metadata.max.age.ms", "300000", "30000"): _LEADERS,

@@ -19,7 +19,7 @@ def test_defaults() -> None:
     assert found.naming.separator == "."
     assert (found.replication_factor, found.refresh_topics_s, found.refresh_topics) == (2, 5.0, True)
     assert found.fetch.read_committed
-    assert (found.fetch.max_bytes, found.partition_fetch_bytes, found.fetch.rack) == (2 * MIB, MIB // 2, "")
+    assert (found.fetch.max_bytes, found.partition_fetch_bytes, found.fetch.rack) == (4 * MIB, MIB // 2, "")
     assert (found.range_bytes, found.source_connections) == (8 * MIB, 64)
     assert (found.positions_topic, found.positions_partitions, found.positions_replication_factor) == (
         "mm2-offsets.A.internal",

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from engine.flow.io.buffers import BufferLease, BufferPool
+from engine.flow.io.buffers import BUFFER_BYTES, BufferLease, BufferPool, buffer_bytes
 from tests.fakes.brokers import turns
 
 BUFFER = 300 * 1024
@@ -183,3 +183,19 @@ async def test_free_buffers_make_room_for_batches_in_memory_of_their_own() -> No
 
 def test_a_budget_below_one_buffer_is_one_buffer() -> None:
     assert BufferPool(1, BUFFER).budget_bytes == BUFFER
+
+
+@pytest.mark.parametrize(
+    ("budget_mib", "buffer_mib"), [(1, 2), (8, 2), (32, 2), (48, 3), (64, 4), (65536, 4)], ids=lambda mib: f"{mib} MiB"
+)
+def test_a_copier_with_more_memory_has_larger_buffers(budget_mib: int, buffer_mib: int) -> None:
+    assert buffer_bytes(budget_mib << 20) == buffer_mib << 20
+
+
+async def test_an_answer_as_large_as_was_asked_for_fits_into_a_buffer_with_its_header() -> None:
+    pool = BufferPool(4 * BUFFER_BYTES)
+    lease = await pool.lease()
+    lease.room(pool.answer_bytes + 60_000)
+    assert pool.used_bytes == BUFFER_BYTES
+    lease.release()
+    assert pool.free_buffers == 1, "it is used again"

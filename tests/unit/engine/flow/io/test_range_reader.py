@@ -59,7 +59,7 @@ class Broker:
     async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
         far = self.far
         far.asked.append(list(wanted))
-        await asyncio.sleep(far.random.uniform(0.05, 0.5))
+        await asyncio.sleep(far.delays_s.pop(0) if far.delays_s else far.random.uniform(0.05, 0.5))
         if self.lost or far.random.random() < far.loses:
             self.lost = True
             raise ConnectionLost("far:1")
@@ -90,6 +90,8 @@ class Far:
         self.random = Random(seed)
         self.began_s = now_s()
         self.log = SourceLog()
+        self.delays_s: list[float] = []
+        """Of the next answers; those behind them take as long as from a distant broker."""
         self.loses = self.throttles = 0.0
         self.quota = 0.0
         """Bytes per second; 0: no limit."""
@@ -307,6 +309,50 @@ async def test_next_door_one_connection_is_enough(monkeypatch: pytest.MonkeyPatc
     async with far.running():
         await far.copy_all()
         assert (far.copied, len(far.brokers)) == (far.log.wanted(), 1)
+
+
+async def test_a_near_broker_that_is_busy_is_read_over_one_connection() -> None:
+    far = Far()
+    far.delays_s = [0.004]
+    fill(far.log, far.random, 200)
+    async with far.running():
+        await far.copy_all()
+        assert (far.copied, len(far.brokers)) == (far.log.wanted(), 1)
+
+
+async def test_ranges_end_without_loss_once_a_broker_turns_out_to_be_near() -> None:
+    far = Far()
+    fill(far.log, far.random, 300)
+    async with far.running():
+        while len(far.asked) < 20:
+            await asyncio.sleep(0.01)
+            far.append()
+        assert far.is_ranged
+        far.delays_s = [0.004]
+        async with asyncio.timeout(100):
+            while far.is_ranged:
+                await asyncio.sleep(0.02)
+                far.append()
+        connections, asked = len(far.brokers), len(far.asked)
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+        assert len(far.brokers) == connections
+        assert len(far.asked) > asked
+        assert not far.is_ranged
+    assert far.pool.used_bytes == 0
+
+
+async def test_a_new_connection_learns_anew_whether_its_broker_is_near() -> None:
+    far = Far()
+    far.delays_s = [0.004]
+    fill(far.log, far.random, 200)
+    async with far.running():
+        await asyncio.sleep(0.01)
+        assert not far.is_ranged
+        far.brokers[0].lost = True
+        await far.copy_all()
+        assert far.copied == far.log.wanted()
+        assert len(far.brokers) > 3
 
 
 async def test_with_one_connection_nothing_is_read_in_ranges() -> None:

@@ -283,7 +283,7 @@ def test_a_produce_13_answer_is_read_with_its_tags() -> None:
         (2, 87, -1, -1, 5, [(4, "no key", {})], None, {}),
     ]
     body = PRODUCE_RESPONSE.encode(({}, [(ID_T, rows, {}), (ID_U, rows[:1], {})], 9, {0: b"nodes"}))
-    throttle_ms, found = decode_produce(13, memoryview(body), NAMES)
+    throttle_ms, found = decode_produce(13, memoryview(body), NAMES_BY_BYTES)
     assert throttle_ms == 9
     assert found == {
         ("topic", 0): Produced(0, 77, 5, -1, ""),
@@ -291,6 +291,31 @@ def test_a_produce_13_answer_is_read_with_its_tags() -> None:
         ("topic", 2): Produced(87, -1, 5, 4, "no key", (4,)),
         ("ünïcode", 0): Produced(0, 77, 5, -1, ""),
     }
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from([0, 6, 87]),
+            st.none() | st.lists(st.tuples(st.integers(0, 9), st.none() | st.just("no key")), max_size=2),
+            st.none() | st.sampled_from(["", "moved"]),
+            st.sampled_from([{}, {0: b"\1\0\0"}, {1: b""}]),
+        ),
+        max_size=4,
+    )
+)
+def test_any_produce_13_answer_is_read_row_by_row(rows: list[tuple[int, Any, str | None, dict[int, bytes]]]) -> None:
+    told = [
+        (index, code, 70 + index, -1, 5, refused and [(*one, {}) for one in refused], message, tags)
+        for index, (code, refused, message, tags) in enumerate(rows)
+    ]
+    _, found = decode_produce(13, memoryview(PRODUCE_RESPONSE.encode(({}, [(ID_T, told, {})], 9, {}))), NAMES_BY_BYTES)
+    assert list(found) == [("topic", index) for index in range(len(rows))]
+    for index, (code, refused, message, _) in enumerate(rows):
+        answer, indexes = found["topic", index], tuple(one[0] for one in refused or ())
+        assert (answer.error_code, answer.base_offset, answer.log_start) == (code, 70 + index, 5)
+        assert (answer.record_index, answer.record_indexes) == (indexes[0] if indexes else -1, indexes)
+        assert answer.message == ((refused[0][1] if refused else None) or message or "")
 
 
 @pytest.mark.parametrize(
