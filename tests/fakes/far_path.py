@@ -175,7 +175,7 @@ class FarCopy:
         self.turns = FetchTurns(self.pool, self.may_fetch, self.wake)
         ranges = RangeLimits(64, min(8 * MIB, budget_bytes // 8))
         self.inbox = Inbox(
-            self, self, self.pool, FetchOptions(max_bytes=2 * MIB), InboxLimits(512 * KIB, ranges=ranges), self.meter
+            self, self, self.pool, FetchOptions(max_bytes=4 * MIB), InboxLimits(512 * KIB, ranges=ranges), self.meter
         )
         self.drivers = [self._driver(partition) for partition in range(lanes)]
         self.logs = {driver.lane.name.source: FarLog(self.random) for driver in self.drivers}

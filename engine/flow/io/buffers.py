@@ -19,16 +19,17 @@ from engine.base.tasks import in_thread
 T = TypeVar("T")
 
 BUFFER_BYTES = 2 * 1024 * 1024
-"""The smallest receive buffer."""
-_MOST_BUFFER_BYTES = 4 * 1024 * 1024
-"""The largest one: eight partitions with a backlog fill an answer with 512 KiB each. So a request to the target has
-batches of many partitions."""
-_LEAST_BUFFERS = 16
-"""A copier with less memory than so many large buffers has smaller ones: lanes must not wait for each other's."""
+"""One fetch answer, reserved by each inbox, also while its broker has nothing."""
+_LARGE = 2
+"""A large buffer is as large as so many: eight partitions with a backlog fill an answer with 512 KiB each. So a request
+to the target has batches of many partitions."""
 _HEADER_BYTES = 64 * 1024
 """What an answer may have beside records: names of topics, and transactions that were aborted."""
 _SMALL_BYTES = 256 * 1024
-"""Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch."""
+"""Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch.
+
+So do all that would leave half of a buffer empty, while more than half of the budget is in use. New memory costs 0.1 ms.
+But lanes with long backlogs of small batches, each fetched alone, would hold all buffers, and fill a quarter of each."""
 _LEFT_TO_RECEIVE = 4
 """Stuck batches leave this part (1/4) of the budget free; without it, enough stuck batches would stop all copying."""
 
@@ -51,10 +52,19 @@ class BufferLease:
     def room(self, size: int) -> memoryview:
         """Return writable memory of `size` bytes; called once, when the answer's size is known."""
         self.began_s = now_s()
-        self._buffer, taken = (bytearray(size), size) if self._is_exact else self._pool.take(size)
+        self._buffer, taken = (bytearray(size), size) if self._is_exact else self._pool.take(size, self._bytes)
         self._pool.account(taken - self._bytes)
         self._bytes = taken
         return memoryview(self._buffer)[:size]
+
+    @property
+    def answer_bytes(self) -> int:
+        """The most bytes of records that a fetch may ask for, so that its answer fits with its header."""
+        return self._bytes - min(_HEADER_BYTES, self._bytes // 2)
+
+    def widen(self) -> None:
+        """Reserve a large buffer, unless others need the memory; only before `room`."""
+        self._bytes += self._pool.widen()
 
     def own(self, size: int, *, stuck: bool) -> "BufferLease":
         """Count `size` bytes that one batch owns; `stuck`: it must be kept until its outcome is known."""
@@ -73,13 +83,48 @@ class BufferLease:
             self._pool.give_back(buffer, self._bytes, stuck=self._stuck)
 
 
-def buffer_bytes(budget_bytes: int) -> int:
-    """Return the size of the receive buffers of a copier with this memory."""
-    return min(max(budget_bytes // _LEAST_BUFFERS, BUFFER_BYTES), _MOST_BUFFER_BYTES)
+class _FreeBuffers:
+    """Buffers of one size that are used again."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._buffers: list[bytearray] = []
+        self._unneeded = 0
+        """The smallest number of them since the last `shed`."""
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes together."""
+        return len(self._buffers) * self.size
+
+    def take(self) -> bytearray:
+        """Return one of them, or a new one."""
+        buffer = self._buffers.pop() if self._buffers else bytearray(self.size)
+        self._unneeded = min(self._unneeded, len(self._buffers))
+        return buffer
+
+    def keep(self, buffer: bytearray) -> None:
+        """Add one."""
+        self._buffers.append(buffer)
+
+    def fit(self, most_bytes: int) -> None:
+        """Drop those that exceed these bytes."""
+        most = max(0, most_bytes) // self.size
+        if len(self._buffers) > most:
+            del self._buffers[most:]
+            self._unneeded = min(self._unneeded, most)
+
+    def shed(self) -> None:
+        """Drop those that were not needed since the last call."""
+        del self._buffers[: self._unneeded]
+        self._unneeded = len(self._buffers)
 
 
 class BufferPool:
-    """At most `budget_bytes` of leased memory; large buffers are used again."""
+    """At most `budget_bytes` of leased memory; buffers are used again."""
 
     def __init__(self, budget_bytes: int, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.budget_bytes = max(budget_bytes, buffer_bytes)
@@ -91,9 +136,7 @@ class BufferPool:
         """Held while `work_beside` runs: one large decompression at a time."""
         self.short = asyncio.Event()
         """Set when a fetch has to wait for memory; `GivingBack` waits for this event and clears it."""
-        self._free: list[bytearray] = []
-        self._unneeded = 0
-        """The smallest number of free buffers since the last `shed`."""
+        self._free, self._large = _FreeBuffers(buffer_bytes), _FreeBuffers(_LARGE * buffer_bytes)
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_rationed = False
 
@@ -116,14 +159,9 @@ class BufferPool:
         return 2 * self.used_bytes > self.budget_bytes
 
     @property
-    def answer_bytes(self) -> int:
-        """The most bytes of records that a fetch may ask for, so that its answer fits into one buffer."""
-        return self.buffer_bytes - min(_HEADER_BYTES, self.buffer_bytes // 2)
-
-    @property
     def free_buffers(self) -> int:
-        """How many large buffers are kept for use again."""
-        return len(self._free)
+        """How many buffers are kept for use again."""
+        return len(self._free) + len(self._large)
 
     async def lease(self) -> BufferLease:
         """Wait until a whole buffer fits into the budget, first come first served."""
@@ -170,13 +208,22 @@ class BufferPool:
         else:
             self.give_back(None, self.buffer_bytes)
 
-    def take(self, size: int) -> tuple[bytearray, int]:
-        """Return memory for `size` bytes and how much of the budget it uses."""
-        if size < _SMALL_BYTES or size > self.buffer_bytes:
+    def widen(self) -> int:
+        """Count what a large buffer needs more than another one; 0 if it would leave less than half of the budget."""
+        more = self._large.size - self.buffer_bytes
+        if self._waiters or 2 * (self.used_bytes + more) > self.budget_bytes:
+            return 0
+        self.used_bytes += more
+        self._trim()
+        return more
+
+    def take(self, size: int, reserved_bytes: int) -> tuple[bytearray, int]:
+        """Return memory for `size` bytes, and how much of the budget it uses; `reserved_bytes`: what is counted now."""
+        has_own = size < _SMALL_BYTES or (self.is_half_used and 2 * size <= self.buffer_bytes)
+        if has_own or size > max(reserved_bytes, self.buffer_bytes):
             return bytearray(size), size
-        buffer = self._free.pop() if self._free else bytearray(self.buffer_bytes)
-        self._unneeded = min(self._unneeded, len(self._free))
-        return buffer, self.buffer_bytes
+        free = self._free if size <= self.buffer_bytes else self._large
+        return free.take(), free.size
 
     async def work_beside(self, work: Callable[[], T], lease: BufferLease | None = None) -> T:
         """Do work that decompresses much in a thread, one batch at a time: the budget does not count that memory.
@@ -204,10 +251,9 @@ class BufferPool:
 
     def _trim(self) -> None:
         """Drop free buffers that would exceed the budget together with the memory in use."""
-        most = max(0, (self.budget_bytes - self.used_bytes) // self.buffer_bytes)
-        if len(self._free) > most:
-            del self._free[most:]
-            self._unneeded = min(self._unneeded, most)
+        room = self.budget_bytes - self.used_bytes
+        self._large.fit(room - self._free.bytes)
+        self._free.fit(room - self._large.bytes)
 
     def account(self, more_bytes: int) -> None:
         """Correct what a lease uses, now that its size is known."""
@@ -219,15 +265,21 @@ class BufferPool:
         """Take back a lease's memory."""
         self.used_bytes -= used_bytes
         self.stuck_bytes -= used_bytes if stuck else 0
-        keep = (self.budget_bytes - self.used_bytes) // self.buffer_bytes
-        if buffer is not None and len(buffer) == self.buffer_bytes and len(self._free) < keep:
-            self._free.append(buffer)
+        if buffer is not None:
+            self._keep(buffer)
         self._wake()
+
+    def _keep(self, buffer: bytearray) -> None:
+        """Keep a buffer for use again, if all free ones and the memory in use are within the budget then."""
+        has_room = self.used_bytes + self._free.bytes + self._large.bytes + len(buffer) <= self.budget_bytes
+        for free in (self._free, self._large):
+            if len(buffer) == free.size and has_room:
+                free.keep(buffer)
 
     def shed(self) -> None:
         """Drop the buffers that no fetch has needed since the last call."""
-        del self._free[: self._unneeded]
-        self._unneeded = len(self._free)
+        self._free.shed()
+        self._large.shed()
 
     def _wake(self) -> None:
         """Wake as many waiters as fit, in order, and count their bytes here, so that no newcomer takes the room."""

@@ -10,8 +10,8 @@ from engine.base.clock import Turns, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
-from engine.flow.io.far_paths import FAR_S, ShortestTrip, source_bound
-from engine.flow.io.range_reader import RangeLimits, RangeReader
+from engine.flow.io.far_paths import FAR_S, source_bound
+from engine.flow.io.range_reader import FULL, RangeLimits, RangeReader
 from engine.flow.io.silence import SILENT_S, watched
 from engine.flow.io.slice_intake import IntakeRules, SliceIntake
 from engine.flow.lane.copier_metrics import CopierMetrics
@@ -103,6 +103,8 @@ class Inbox:
         """Whether the broker's quota delays the next fetch."""
         self._wake = asyncio.Event()
         self._turn = 0
+        self._was_full = False
+        """Whether the last answer had nearly all bytes that were asked for: its broker has a backlog."""
         self._holds_back = False
         """Whether bandwidth or priority keeps lanes out of the present fetch."""
         self._open: dict[TopicPartition, Slice] = {}
@@ -140,7 +142,6 @@ class Inbox:
                 attempt = 0
                 self.connected = True
                 self._open.clear()  # a new connection's first fetch reports every partition
-                self._ranges.trip = ShortestTrip()
                 try:
                     await self._fetch(broker)
                 finally:
@@ -167,11 +168,16 @@ class Inbox:
                     wait_s = self._options.max_wait_s if patient else max(_SHORT_WAIT_S, rest_s)
                     if self._holds_back:
                         wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
-                    options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
+                    if self._was_full:
+                        lease.widen()
+                    most_bytes = min(self._options.max_bytes, lease.answer_bytes)
+                    options = msgspec.structs.replace(self._options, max_wait_s=wait_s, max_bytes=most_bytes)
                     asked_s = now_s()
                     with watched(self._side, wait_s + SILENT_S):
                         answer = await broker.fetch(list(wanted), options, lease)
-                    self._ranges.trip.began_after((lease.began_s or now_s()) - asked_s)
+                    began_s = lease.began_s or now_s()
+                    self._ranges.trip.began_after(began_s - asked_s, began_s)
+                    self._was_full = len(answer.buffer) >= FULL * most_bytes
                     self._deliver(answer, lease, wanted, now_s() - asked_s)
             finally:
                 lease.release()
@@ -204,7 +210,10 @@ class Inbox:
                 if driver not in self._side.served():
                     continue
             lane = driver.lane
-            if self._intake.is_busy(driver) or self._ranges.holds(driver) or not self._side.may_fetch(driver):
+            if self._ranges.holds(driver):
+                patient = patient and not self._ranges.trip.is_near  # a near broker's lanes come back in a moment
+                continue
+            if self._intake.is_busy(driver) or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
                 if turns.holds_back(driver):

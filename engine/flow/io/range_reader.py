@@ -7,7 +7,7 @@ So only more connections help one hot partition.
 A lane is read so if three things hold: its answers come full, they take long, and it has room for more. The inbox does
 not fetch it meanwhile. Whatever is not as expected (a fault, another leader, a rewound lane) ends the plan: the lane
 goes back to the inbox, which fetches from the lane's own offset, and handles what is wrong. A near broker that is busy
-takes long too, but not always: once an answer has begun at once, what is on its way is the last.
+takes long too, but not always: for some seconds after an answer that began at once, no new ranges are asked for.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from engine.flow.ranges.range_room import RangeRoom
 from engine.flow.turns.fetch_turns import FetchTurns
 from engine.wire.extent import extent
 
-_FULL = 0.75
+FULL = 0.75
 """An answer with this part of the bytes that were asked for is full."""
 _MOST_FAILURES = 3
 """Connections that one range may lose before its plan ends."""
@@ -94,7 +94,7 @@ class RangeReader:
         self._limits = limits
         self._meter = meter
         self.trip = ShortestTrip()
-        """Of the present connection of the inbox, and of all that ranges are read over meanwhile."""
+        """Of all connections to this broker."""
         self._hot: dict[LaneDriver, HotLane] = {}
         self._idle: list[SourceBroker] = []
         self._in_use = self._asked = 0
@@ -134,7 +134,7 @@ class RangeReader:
         if (
             self._limits.connections < 2
             or self.trip.is_near
-            or found.end - found.start < _FULL * want.max_bytes
+            or found.end - found.start < FULL * want.max_bytes
             or leader.epoch < 0
             or leader.epoch != want.leader_epoch
             or driver.leaders.replica is not None
@@ -275,7 +275,7 @@ class RangeReader:
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
             began_s = room.began_s or self._heard_s
             hot.came(one, mark, self._heard_s, size, began_s)
-            self.trip.began_after(began_s - mark.sent_s)
+            self.trip.began_after(began_s - mark.sent_s, began_s)
             if answer.slices and not hot.is_over:
                 end = self._options.end_in(answer.slices[0])
             self._arrived(hot, one, answer, lease)

@@ -10,7 +10,7 @@ import msgspec
 from engine.base.clock import now_s, pause
 from engine.base.tasks import run_all, run_until
 from engine.flow.context.copier_context import CopierContext
-from engine.flow.io.buffers import BufferPool, buffer_bytes
+from engine.flow.io.buffers import BufferPool
 from engine.flow.io.giving_back import GivingBack
 from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.io.leader_ends import LeaderEndVerifier
@@ -189,7 +189,7 @@ class BrokerRouter:
     def __init__(self, context: CopierContext, events: LaneEvents) -> None:
         options = context.options
         self.context = context
-        self.pool = BufferPool(options.buffer_budget_bytes, buffer_bytes(options.buffer_budget_bytes))
+        self.pool = BufferPool(options.buffer_budget_bytes)
         self.turns = FetchTurns(self.pool, self._can_move, self.wake_inboxes)
         self.giving_back = GivingBack(self.pool, context.drivers, self)
         self.leader_ends = LeaderEndVerifier(context, self, events)
@@ -206,8 +206,6 @@ class BrokerRouter:
         ranges = RangeLimits(
             options.range_connections, min(options.range_bytes, self.pool.budget_bytes // _LEAST_RANGES)
         )
-        most_bytes = min(options.fetch.max_bytes, self.pool.answer_bytes)
-        self._fetch = msgspec.structs.replace(options.fetch, max_bytes=most_bytes)
         self._limits = InboxLimits(partition_bytes, IntakeRules(options.inflated_bytes, options.codec), ranges)
 
     def routes_of(self, driver: LaneDriver) -> LaneRoutes:
@@ -330,7 +328,8 @@ class BrokerRouter:
         connection = self._inboxes.get(address)
         if connection is None:
             connection = self._inboxes[address] = SourceConnection(self, address)
-            connection.box = Inbox(connection, self._events, self.pool, self._fetch, self._limits, self.context.meter)
+            fetch, meter = self._options.fetch, self.context.meter
+            connection.box = Inbox(connection, self._events, self.pool, fetch, self._limits, meter)
             self.context.tasks.spawn(run_until(connection.closed, connection.box.run()))
         return connection
 

@@ -28,7 +28,7 @@ _FETCHED_HEAD = struct.Struct(">ihi")
 _FETCHED_PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _PRODUCED_PARTITION = struct.Struct(">ihqqq")
-_ACCEPTED = struct.Struct(">ihqqq3s")
+_PLAIN_PARTITION = struct.Struct(">ihqqq3s")
 _NOTHING_REFUSED = b"\1\0\0"
 """The end of a partition in a flexible Produce answer: no refused records, no message, no tags. Nearly every one."""
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
@@ -315,22 +315,22 @@ def decode_produce(
     for _ in range(reader.count()):
         topic = names[reader.id_bytes()] if version >= 13 else reader.text() or ""
         for _ in range(reader.count()):
-            partition, produced = _accepted(reader) or _produced(reader, version >= _RECORD_ERRORS_FROM)
+            partition, produced = _plain(reader) or _produced(reader, version >= _RECORD_ERRORS_FROM)
             found[topic, partition] = produced
         reader.tags()
     (throttle_ms,) = reader.take(_I32)
     return throttle_ms, found
 
 
-def _accepted(reader: _Cursor) -> tuple[int, Produced] | None:
+def _plain(reader: _Cursor) -> tuple[int, Produced] | None:
     """Read a partition of a flexible answer whose last fields are empty; None if this one differs."""
     at, body = reader.at, reader.body
-    if not reader.flexible or at + _ACCEPTED.size > len(body):
+    if not reader.flexible or at + _PLAIN_PARTITION.size > len(body):
         return None
-    partition, error_code, base_offset, _append_time, log_start, rest = _ACCEPTED.unpack_from(body, at)
+    partition, error_code, base_offset, _append_time, log_start, rest = _PLAIN_PARTITION.unpack_from(body, at)
     if rest != _NOTHING_REFUSED:
         return None
-    reader.at = at + _ACCEPTED.size
+    reader.at = at + _PLAIN_PARTITION.size
     return partition, Produced(error_code, base_offset, log_start, -1, "")
 
 

@@ -1,6 +1,6 @@
 """What is said of a lane that is as fast as its path."""
 
-from engine.flow.io.far_paths import source_bound, target_bound
+from engine.flow.io.far_paths import ShortestTrip, source_bound, target_bound
 from engine.flow.io.path_window import PathWindow
 
 
@@ -41,3 +41,25 @@ def test_nothing_is_said_of_a_lane_that_is_near_or_has_enough() -> None:
     assert source_bound(3, None, wants_more=True) == ""
     assert source_bound(3, Path(0.1, 3), wants_more=False) == ""
     assert source_bound(3, Path(0.001, 3), wants_more=True) == ""
+
+
+def test_a_broker_is_near_for_a_while_after_an_answer_that_began_at_once() -> None:
+    trip = ShortestTrip()
+    assert not trip.is_near, "nothing is known yet"
+    trip.began_after(0.5, 100.0)
+    assert not trip.is_near
+    trip.began_after(0.002, 101.0)
+    trip.began_after(0.5, 114.0)
+    trip.began_after(0.5, 115.0)
+    assert trip.is_near
+    trip.began_after(0.5, 129.0)
+    assert trip.is_near
+    trip.began_after(0.5, 130.0)
+    assert not trip.is_near
+
+
+def test_a_broker_at_a_distance_is_never_near() -> None:
+    trip = ShortestTrip()
+    for at_s in range(100):
+        trip.began_after(0.003, float(at_s))
+        assert not trip.is_near

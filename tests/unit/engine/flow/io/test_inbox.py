@@ -615,3 +615,26 @@ async def test_a_connection_that_was_idle_for_too_long_is_replaced_before_a_fetc
         await turns()
         assert (len(desk.brokers), desk.brokers[0].closed, len(desk.brokers[1].asked)) == (2, True, 1)
         assert ("lost", None) not in desk.told
+
+
+async def test_the_next_answer_after_a_full_one_may_be_twice_as_large() -> None:
+    desk = Desk()
+    desk.inbox = Inbox(desk, desk, desk.pool, FetchOptions(max_bytes=64 * BUFFER_BYTES), InboxLimits(1000))
+    header = 64 * 1024
+    async with running(desk):
+        asked = desk.brokers[-1].options
+        assert asked[-1].max_bytes == BUFFER_BYTES - header
+        for size, buffers in ((BUFFER_BYTES - header, 2), (100, 1)):
+            desk.answer(one(0), body=bytes(size))
+            await turns()
+            assert asked[-1].max_bytes == buffers * BUFFER_BYTES - header
+            assert desk.pool.used_bytes == buffers * BUFFER_BYTES
+
+
+async def test_inboxes_that_wait_at_their_brokers_reserve_no_large_buffers() -> None:
+    desk = Desk()
+    async with running(desk):
+        for _ in range(5):
+            desk.answer(one(0))
+            await turns()
+            assert desk.pool.used_bytes == BUFFER_BYTES
