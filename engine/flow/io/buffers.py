@@ -28,8 +28,8 @@ _HEADER_BYTES = 64 * 1024
 _SMALL_BYTES = 256 * 1024
 """Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch.
 
-So do all that would leave half of a buffer empty, while more than half of the budget is in use. New memory costs 0.1 ms.
-But lanes with long backlogs of small batches, each fetched alone, would hold all buffers, and fill a quarter of each."""
+So do all that leave half of a buffer empty, while more than half of the budget is in use. New memory costs 0.1 ms.
+But lanes with long backlogs of small batches, each fetched alone, would hold all buffers, a quarter of each filled."""
 _LEFT_TO_RECEIVE = 4
 """Stuck batches leave this part (1/4) of the budget free; without it, enough stuck batches would stop all copying."""
 
