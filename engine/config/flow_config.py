@@ -63,7 +63,7 @@ _SAMPLES_S = 5
 _SOURCE_CONNECTIONS = 64
 _RANGE_BYTES = 8 * _MIB
 _MOST_FETCH_BYTES = 4 * _MIB
-"""A fetch answer must fit into one receive buffer (`engine/flow/io/buffers.py`), so it stays below MM2's 50 MiB."""
+"""A fetch answer must fit into one large receive buffer (`engine/flow/io/buffers.py`): it stays below MM2's 50 MiB."""
 
 
 class FlowReader:

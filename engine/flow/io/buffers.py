@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 BUFFER_BYTES = 2 * 1024 * 1024
 """One fetch answer, reserved by each inbox, also while its broker has nothing."""
-_LARGE = 2
-"""A large buffer is as large as so many: eight partitions with a backlog fill an answer with 512 KiB each. So a request
-to the target has batches of many partitions."""
+_LARGE_BUFFERS = 2
+"""A large buffer has the size of two: eight partitions with a backlog fill an answer with 512 KiB each. So a request to
+the target has batches of many partitions."""
 _HEADER_BYTES = 64 * 1024
 """What an answer may have beside records: names of topics, and transactions that were aborted."""
 _SMALL_BYTES = 256 * 1024
 """Smaller answers get memory of exactly their size: a slow trickle must not hold a whole buffer per fetch.
 
-So do all that leave half of a buffer empty, while more than half of the budget is in use. New memory costs 0.1 ms.
+So do all that leave half of a buffer empty, while more than half of the budget is in use. New memory costs up to 1 ms.
 But lanes with long backlogs of small batches, each fetched alone, would hold all buffers, a quarter of each filled."""
 _LEFT_TO_RECEIVE = 4
 """Stuck batches leave this part (1/4) of the budget free; without it, enough stuck batches would stop all copying."""
@@ -46,8 +46,8 @@ class BufferLease:
         self._stuck = stuck
         self._shares = 1
         self._buffer: bytearray | None = None
-        self.began_s = 0.0
-        """When the answer began to arrive; 0 before that."""
+        self.began_s: float | None = None
+        """When the answer began to arrive; None before that."""
 
     def room(self, size: int) -> memoryview:
         """Return writable memory of `size` bytes; called once, when the answer's size is known."""
@@ -136,7 +136,7 @@ class BufferPool:
         """Held while `work_beside` runs: one large decompression at a time."""
         self.short = asyncio.Event()
         """Set when a fetch has to wait for memory; `GivingBack` waits for this event and clears it."""
-        self._free, self._large = _FreeBuffers(buffer_bytes), _FreeBuffers(_LARGE * buffer_bytes)
+        self._free, self._large = _FreeBuffers(buffer_bytes), _FreeBuffers(_LARGE_BUFFERS * buffer_bytes)
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_rationed = False
 
@@ -205,16 +205,15 @@ class BufferPool:
     def _forget(self, waiter: "asyncio.Future[None]") -> None:
         if waiter in self._waiters:
             self._waiters.remove(waiter)
-        else:
+        elif not waiter.cancelled():  # `_wake` counts nothing for a waiter that was cancelled before
             self.give_back(None, self.buffer_bytes)
 
     def widen(self) -> int:
         """Count what a large buffer needs more than another one; 0 if it would leave less than half of the budget."""
         more = self._large.size - self.buffer_bytes
-        if self._waiters or 2 * (self.used_bytes + more) > self.budget_bytes:
+        if 2 * (self.used_bytes + more) > self.budget_bytes:
             return 0
         self.used_bytes += more
-        self._trim()
         return more
 
     def take(self, size: int, reserved_bytes: int) -> tuple[bytearray, int]:
@@ -256,8 +255,9 @@ class BufferPool:
         self._free.fit(room - self._large.bytes)
 
     def account(self, more_bytes: int) -> None:
-        """Correct what a lease uses, now that its size is known."""
+        """Correct what a lease uses, now that its size is known and it has its memory."""
         self.used_bytes += more_bytes
+        self._trim()
         if more_bytes < 0:
             self._wake()
 

@@ -16,10 +16,10 @@ _MIB = 1024 * 1024
 
 
 class ShortestTrip:
-    """The shortest time lately until an answer of a broker began.
+    """The shortest time lately until a full answer of a broker began: what a lane with a backlog gets.
 
-    A near broker that is busy takes long, but not always. One that reads from other machines (tiered storage) always
-    does: it is as good as far.
+    A near broker that is busy takes long, but not always. One that reads such records from other machines (tiered
+    storage) always does: it is as good as far.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,8 @@ class ShortestTrip:
     def began_after(self, trip_s: float, at_s: float) -> None:
         """Note that an answer began at `at_s`, so many seconds after its request."""
         if at_s - self._since_s >= _RECENT_S:
-            self._before_s, self._trip_s, self._since_s = self._trip_s, math.inf, at_s
+            before_s = self._trip_s if at_s - self._since_s < 2 * _RECENT_S else math.inf
+            self._before_s, self._trip_s, self._since_s = before_s, math.inf, at_s
         self._trip_s = min(self._trip_s, trip_s)
 
 

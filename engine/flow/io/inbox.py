@@ -1,7 +1,7 @@
 """Fetches from one source broker, one fetch ahead, for the lanes there that have room."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import msgspec
@@ -26,6 +26,8 @@ _SHORT_WAIT_S = 0.02
 _REST_OF_LOOKS, _LONG_LOOK_S = 3, 0.01
 """While lanes only get their owners, no look at all lanes begins for so many times as long as the last one took, if
 that was long: of tens of thousands of lanes. A rest after a short one would only delay records."""
+_MUCH = 1.5
+"""A large buffer is worth its memory if the answer may be so many times as large as what fits into another one."""
 _LANES = 100
 """So many lanes are looked at without a rest, which takes 0.3 ms."""
 _SOON_S = 3.0
@@ -168,17 +170,15 @@ class Inbox:
                     wait_s = self._options.max_wait_s if patient else max(_SHORT_WAIT_S, rest_s)
                     if self._holds_back:
                         wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
-                    if self._was_full:
+                    if self._was_full and self._fills_more(wanted, lease):
                         lease.widen()
                     most_bytes = min(self._options.max_bytes, lease.answer_bytes)
                     options = msgspec.structs.replace(self._options, max_wait_s=wait_s, max_bytes=most_bytes)
                     asked_s = now_s()
                     with watched(self._side, wait_s + SILENT_S):
                         answer = await broker.fetch(list(wanted), options, lease)
-                    began_s = lease.began_s or now_s()
-                    self._ranges.trip.began_after(began_s - asked_s, began_s)
                     self._was_full = len(answer.buffer) >= FULL * most_bytes
-                    self._deliver(answer, lease, wanted, now_s() - asked_s)
+                    self._deliver(answer, lease, wanted, asked_s)
             finally:
                 lease.release()
             if not wanted:
@@ -189,6 +189,15 @@ class Inbox:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
                 self.throttled = False
+
+    def _comes_back(self, driver: LaneDriver) -> bool:
+        """Whether a lane that is read in ranges will probably want a fetch in a moment: its broker is near."""
+        return self._ranges.trip.is_near and self._side.may_fetch(driver)
+
+    def _fills_more(self, wanted: Iterable[PartitionFetch], lease: BufferLease) -> bool:
+        """Whether the answer could be much larger than what the lease has room for."""
+        most_bytes = min(self._options.max_bytes, sum(want.max_bytes for want in wanted))
+        return most_bytes > _MUCH * lease.answer_bytes
 
     async def _wanted(self) -> tuple[dict[PartitionFetch, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
@@ -211,7 +220,7 @@ class Inbox:
                     continue
             lane = driver.lane
             if self._ranges.holds(driver):
-                patient = patient and not self._ranges.trip.is_near  # a near broker's lanes come back in a moment
+                patient = patient and not self._comes_back(driver)
                 continue
             if self._intake.is_busy(driver) or not self._side.may_fetch(driver):
                 continue
@@ -252,8 +261,10 @@ class Inbox:
         return said
 
     def _deliver(
-        self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver], took_s: float
+        self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver], asked_s: float
     ) -> None:
+        answered_s = now_s()
+        began_s, took_s = answered_s if lease.began_s is None else lease.began_s, answered_s - asked_s
         told = {found.partition for found in answer.slices}.union(self._open)
         asked = {want.partition: (want, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
@@ -274,6 +285,8 @@ class Inbox:
             elif found.start < found.end:
                 self._intake.take(driver, answer.buffer, found, lease)
                 touched.append(driver)
+                if found.end - found.start >= FULL * want.max_bytes:
+                    self._ranges.trip.began_after(began_s - asked_s, began_s)
                 if took_s >= FAR_S and driver in self._side.served():  # else another inbox fetches for it by now
                     self._ranges.consider(driver, want, found, answer.buffer, took_s)
             elif found.partition not in self._open:

@@ -94,7 +94,7 @@ class RangeReader:
         self._limits = limits
         self._meter = meter
         self.trip = ShortestTrip()
-        """Of all connections to this broker."""
+        """Of the full answers that came over any connection to this broker."""
         self._hot: dict[LaneDriver, HotLane] = {}
         self._idle: list[SourceBroker] = []
         self._in_use = self._asked = 0
@@ -275,7 +275,8 @@ class RangeReader:
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
             began_s = room.began_s or self._heard_s
             hot.came(one, mark, self._heard_s, size, began_s)
-            self.trip.began_after(began_s - mark.sent_s, began_s)
+            if size >= FULL * one.max_bytes:
+                self.trip.began_after(began_s - mark.sent_s, began_s)
             if answer.slices and not hot.is_over:
                 end = self._options.end_in(answer.slices[0])
             self._arrived(hot, one, answer, lease)

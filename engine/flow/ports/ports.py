@@ -109,7 +109,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     max_wait_s: float = 0.5
     min_bytes: int = 1
-    max_bytes: int = 2 * 1024 * 1024
+    max_bytes: int = 4 * 1024 * 1024
     read_committed: bool = True
     rack: str = ""
 

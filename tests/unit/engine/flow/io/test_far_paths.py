@@ -58,6 +58,14 @@ def test_a_broker_is_near_for_a_while_after_an_answer_that_began_at_once() -> No
     assert not trip.is_near
 
 
+def test_what_was_near_long_ago_is_not_known_to_be_near() -> None:
+    trip = ShortestTrip()
+    trip.began_after(0.001, 0.0)
+    assert trip.is_near
+    trip.began_after(0.5, 3600.0)
+    assert not trip.is_near
+
+
 def test_a_broker_at_a_distance_is_never_near() -> None:
     trip = ShortestTrip()
     for at_s in range(100):

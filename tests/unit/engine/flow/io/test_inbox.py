@@ -617,10 +617,14 @@ async def test_a_connection_that_was_idle_for_too_long_is_replaced_before_a_fetc
         assert ("lost", None) not in desk.told
 
 
+def wide_desk(most_bytes: int, lanes: int, lane_bytes: int) -> Desk:
+    desk = Desk(lanes)
+    desk.inbox = Inbox(desk, desk, desk.pool, FetchOptions(max_bytes=most_bytes), InboxLimits(lane_bytes))
+    return desk
+
+
 async def test_the_next_answer_after_a_full_one_may_be_twice_as_large() -> None:
-    desk = Desk()
-    desk.inbox = Inbox(desk, desk, desk.pool, FetchOptions(max_bytes=64 * BUFFER_BYTES), InboxLimits(1000))
-    header = 64 * 1024
+    desk, header = wide_desk(64 * BUFFER_BYTES, 3, BUFFER_BYTES), 64 * 1024
     async with running(desk):
         asked = desk.brokers[-1].options
         assert asked[-1].max_bytes == BUFFER_BYTES - header
@@ -629,6 +633,35 @@ async def test_the_next_answer_after_a_full_one_may_be_twice_as_large() -> None:
             await turns()
             assert asked[-1].max_bytes == buffers * BUFFER_BYTES - header
             assert desk.pool.used_bytes == buffers * BUFFER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "lanes", "lane_bytes"),
+    [(BUFFER_BYTES, 8, BUFFER_BYTES), (64 * BUFFER_BYTES, 5, BUFFER_BYTES // 4)],
+    ids=["the user's limit", "few lanes"],
+)
+async def test_a_buffer_that_cannot_be_filled_stays_as_it_is(most_bytes: int, lanes: int, lane_bytes: int) -> None:
+    desk = wide_desk(most_bytes, lanes, lane_bytes)
+    async with running(desk):
+        for _ in range(3):
+            desk.answer(one(0), body=bytes(desk.brokers[-1].options[-1].max_bytes))
+            await turns()
+            assert desk.pool.used_bytes == BUFFER_BYTES
+
+
+@pytest.mark.parametrize(("is_near", "may_fetch"), [(True, True), (True, False), (False, True)])
+async def test_a_fetch_waits_briefly_for_lanes_that_come_back_from_ranges(*, is_near: bool, may_fetch: bool) -> None:
+    desk = Desk(2)
+    ranged = desk.drivers[0]
+    desk.inbox._ranges.holds = lambda driver: driver is ranged  # type: ignore[method-assign]
+    if is_near:
+        desk.inbox._ranges.trip.began_after(0.001, clock.now_s())
+    if not may_fetch:
+        desk.blocked.add(ranged)
+    async with running(desk):
+        waits_s = desk.brokers[-1].options[-1].max_wait_s
+        assert (waits_s < TERMS.max_wait_s) == (is_near and may_fetch)
+        assert desk.asked() == [[1]]
 
 
 async def test_inboxes_that_wait_at_their_brokers_reserve_no_large_buffers() -> None:
