@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.flow.io import buffers
 from engine.flow.ranges import batch_sizes
 from tests.fakes.far_path import KIB, MIB, SCALE, FarCopy, Path
 
@@ -14,6 +15,7 @@ ALL_WINDOWS = 64 * WINDOW / 0.1
 @pytest.fixture(autouse=True)
 def _small_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_sizes, "_LEAST_BYTES", batch_sizes._LEAST_BYTES // SCALE)
+    monkeypatch.setattr(buffers, "_HEADER_BYTES", buffers._HEADER_BYTES // SCALE)
 
 
 async def copied(far: FarCopy, seconds: float, mib: int = 900, batch_kib: int = 56, spread: float = 0.05) -> float:
