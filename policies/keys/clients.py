@@ -21,7 +21,7 @@ ROWS = (
     ReadKey("client.rack", "consumer", "none", "read from the nearest replica"),
     ReadKey("fetch.min.bytes", "consumer", "1", "as in Kafka"),
     ReadKey("fetch.max.wait.ms", "consumer", "500", "as in Kafka"),
-    ReadKey("fetch.max.bytes", "consumer", "one receive buffer", "as in Kafka", "at most one receive buffer"),
+    ReadKey("fetch.max.bytes", "consumer", "4 MiB", "as in Kafka", "at most 4 MiB"),
     ReadKey(
         "max.partition.fetch.bytes",
         "consumer",

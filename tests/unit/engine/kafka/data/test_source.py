@@ -64,7 +64,7 @@ def request(version: int, session: tuple[int, int], named: list[tuple[int, int]]
     gone: list[Any] = [(name, forgotten, {})]
     rows = (topics if named else [], gone if forgotten else [])
     schema = fetch_request(Uuid if version == 13 else TEXT)
-    return bytes(schema.encode((-1, 500, 1, 2 << 20, 1, *session, *rows, "r", {})))
+    return bytes(schema.encode((-1, 500, 1, 4 << 20, 1, *session, *rows, "r", {})))
 
 
 def answer(version: int, session_id: int, *partitions: int, code: int = 0, name: Any = None) -> bytes:
