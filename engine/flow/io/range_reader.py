@@ -273,7 +273,7 @@ class RangeReader:
                 answer = await broker.fetch([self._want(hot, one)], self._options_for(one), room)
             self._heard_s = now_s()
             is_answered, size = True, sum(found.end - found.start for found in answer.slices)
-            began_s = room.began_s or self._heard_s
+            began_s = self._heard_s if lease.began_s is None else lease.began_s
             hot.came(one, mark, self._heard_s, size, began_s)
             if size >= FULL * one.max_bytes:
                 self.trip.began_after(began_s - mark.sent_s, began_s)

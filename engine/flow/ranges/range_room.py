@@ -6,7 +6,6 @@ on its way brings more than its memory. Without this, 64 of them would exceed th
 
 from typing import Protocol
 
-from engine.base.clock import now_s
 from engine.flow.ports.ports import NoRoom, Room
 from engine.flow.ranges.range_plan import Range, RangePlan
 
@@ -22,19 +21,16 @@ class RangeMemory(Protocol):
 
 
 class RangeRoom:
-    """The memory of one range, and when its answer began to arrive."""
+    """The memory of one range."""
 
     def __init__(self, lease: Room, memory: RangeMemory, plan: RangePlan, one: Range) -> None:
         self._lease, self._memory = lease, memory
         self._plan, self._one = plan, one
-        self.began_s: float | None = None
-        """When the first bytes of the answer arrived."""
         self.refused_bytes = 0
         """The size of an answer for which there was no memory."""
 
     def room(self, size: int) -> memoryview:
         """Return writable memory of `size` bytes. Raises NoRoom if they are many more than asked for and do not fit."""
-        self.began_s = now_s()
         asked = self._one.max_bytes
         more, is_head = size - asked, self._one is self._plan.head
         if more > asked // _SLACK and not self._memory.has_room(more, whole=is_head):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.flow.io.buffers import BufferPool
+from engine.flow.io.buffers import BufferLease, BufferPool
 from engine.flow.ports.ports import Leader, NoRoom
 from engine.flow.ranges.batch_sizes import BatchSizes
 from engine.flow.ranges.range_plan import Range, RangePlan
@@ -18,6 +18,7 @@ class Asked:
         self.pool = BufferPool(4000, 1000)
         self.plan = RangePlan(Leader(1, 4, "id"), 0, 100, SIZES, 800)
         self.rooms: list[RangeRoom] = []
+        self.leases: list[BufferLease] = []
         for _ in range(2):
             one = self.plan.extend()
             assert one is not None
@@ -26,13 +27,14 @@ class Asked:
     def _room(self, one: Range) -> RangeRoom:
         lease = self.pool.try_lease(one.max_bytes, whole=False)
         assert lease is not None
+        self.leases.append(lease)
         return RangeRoom(lease, self.pool, self.plan, one)
 
 
 def test_an_answer_as_expected_gets_its_memory() -> None:
     asked = Asked()
     assert len(asked.rooms[1].room(820)) == 820
-    assert asked.rooms[1].began_s is not None
+    assert asked.leases[1].began_s is not None
     assert asked.rooms[1].refused_bytes == 0
 
 
