@@ -84,10 +84,14 @@ async def behind_proxy(folder: Path) -> AsyncIterator[tuple[EmbeddedCluster, Emb
 @pytest.mark.parametrize(
     "how", ["stop", pytest.param("kill", marks=pytest.mark.full), pytest.param("cut", marks=pytest.mark.full)]
 )
-async def test_answers_of_five_appended_batches_per_lane_never_come(
+async def test_answers_of_several_appended_batches_of_a_lane_never_come(
     tmp_path: Path, figures: dict[str, Any], how: str
 ) -> None:
-    """After a restart the broker remembers one batch per producer, not five: only its log can tell."""
+    """After a restart the broker remembers one batch per producer, not five: only its log can tell.
+
+    Each lane has five in flight, unless the machine is slow: then a request has batches of fewer lanes. Five requests
+    of four lanes have several batches of one in any case.
+    """
     count = 40_000
     async with behind_proxy(tmp_path) as (source, target, proxy):
         five = Limits(max_in_flight=REMEMBERED)
@@ -108,8 +112,8 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
             proxy.hold(PRODUCE)
             async with asyncio.timeout(180):
                 await proxy.wait_held(5)
-            await run.until(lambda: all(lane.in_flight == 5 for lane in run.progress().lanes), "five of each lane")
             lanes = run.progress().lanes
+            assert max(lane.in_flight for lane in lanes) > 1
             if how == "cut":
                 proxy.cut()
                 proxy.release()
