@@ -45,7 +45,7 @@ class MemoryUsers(Protocol):
         """Whether no known obstacle keeps the lane's batches from being sent."""
 
     def wake(self, driver: LaneDriver) -> None:
-        """The lane may be fetched."""
+        """The lane may be fetched, or has dropped what was fetched."""
 
     def copy_out(self, after_s: float) -> None:
         """Take batches that target brokers have not answered for `after_s` seconds out of receive buffers."""
@@ -103,6 +103,7 @@ class GivingBack:
             self._marks.pop(driver, None)
             self._held[driver] = None
             self._patience[driver] = min(2 * self._patience_of(driver, now), MOST_STILL_S), now
+            self._users.wake(driver)  # ranges that have arrived hold memory too, and only their reader drops them
         return self._users.copy_out(STILL_S)
 
     def _patience_of(self, driver: LaneDriver, now: float) -> float:

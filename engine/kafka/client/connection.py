@@ -43,7 +43,8 @@ _HEADER = struct.Struct(">ii")
 Part = bytes | bytearray | memoryview
 T = TypeVar("T")
 Answer = Callable[[memoryview | None], None]
-"""Called once: with the answer after the correlation id, or with None if the connection was lost.
+"""Called once: with the answer after the correlation id, or with None if the connection was lost; in the order of the
+requests, also if it was lost.
 
 Without a destination the memory is valid only during the call.
 """
@@ -128,11 +129,11 @@ class _Frames(asyncio.BufferedProtocol):
         return destination.room(size) if destination is not None else memoryview(bytearray(size))
 
     def _deliver(self, frame: memoryview) -> None:
-        pending = self.pending.popleft()
-        (correlation_id,) = _FRAME.unpack_from(frame, 0)
-        if correlation_id != pending.correlation_id:
-            pending.answer(None)  # the error below ends the connection; this request must get an answer before
-            raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
+        pending = self.pending[0]
+        number = _FRAME.unpack_from(frame, 0)[0] if len(frame) >= _FRAME.size else None
+        if number != pending.correlation_id:  # this ends the connection; `connection_lost` answers all, in their order
+            raise ConnectionLost(f"answer {number} to request {pending.correlation_id}")
+        self.pending.popleft()
         pending.answer(frame[4:])
 
     def abandon(self, pending: _Pending) -> bool:
@@ -296,13 +297,17 @@ class Connection:
         self._held = []
 
     def release(self) -> None:
-        """Send the requests that waited, in their order; nobody gets an answer if the connection was lost meanwhile."""
+        """Send the requests that waited, in their order; nobody gets an answer if the connection was lost meanwhile.
+
+        Even without an answer the order stays: older requests of a connection that is closing learn of it first.
+        """
         held, self._held = self._held or [], None
         for pending, frame in held:
-            if self._transport is None or self._transport.is_closing() or self.closed.is_set():
+            if self._transport is None or self.closed.is_set():
                 pending.answer(None)
-            else:
-                self._frames.pending.append(pending)
+                continue
+            self._frames.pending.append(pending)
+            if not self._transport.is_closing():
                 self._transport.writelines(frame)
 
     async def request(

@@ -18,7 +18,8 @@ from engine.core.lane.states import State
 from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.position_stream import PositionStream
 from engine.flow.io import range_reader
-from engine.flow.io.buffers import BufferPool
+from engine.flow.io.buffers import BufferLease, BufferPool
+from engine.flow.io.giving_back import GivingBack
 from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.io.range_reader import RangeLimits
 from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
@@ -416,6 +417,49 @@ async def test_a_paused_lane_holds_no_memory() -> None:
         far.inbox.wake()
         await far.copy_all()
         assert far.copied == far.log.wanted()
+
+
+class OneStuck:
+    """The users of the memory of a lane that cannot send."""
+
+    def __init__(self, stuck: Far) -> None:
+        self.stuck = stuck
+
+    def can_send(self, driver: LaneDriver) -> bool:
+        return driver is not self.stuck.driver
+
+    def wake(self, driver: LaneDriver) -> None:
+        self.stuck.inbox.wake()
+
+    def copy_out(self, after_s: float) -> None: ...
+
+
+async def test_ranges_that_have_arrived_are_dropped_when_their_lane_gives_its_memory_back() -> None:
+    """Nothing else would wake their reader: all has arrived, and the lane sends nothing."""
+    far, other = Far(), Far()  # the other lane could use the memory
+    for _ in range(400):
+        far.log.data(2)
+    lanes = {NAME.source: far.driver, TopicPartition("t", 1): other.driver}
+    giving_back = GivingBack(far.pool, lanes, OneStuck(far))
+    async with far.running(), asyncio.TaskGroup() as group:
+        half = far.pool.budget_bytes // 2
+        while not (far.is_ranged and far.pool.used_bytes > half and not far.inbox._ranges._in_use):
+            if far.lane.fetched < 60:
+                far.append()
+            await asyncio.sleep(0.02)
+        far.is_open = False
+        leased: list[BufferLease] = []
+
+        async def lease_all() -> None:
+            while True:
+                leased.append(await far.pool.lease())
+
+        tasks = [group.create_task(giving_back.run()), group.create_task(lease_all())]
+        await asyncio.sleep(5.0)
+        assert not far.is_ranged
+        assert len(leased) == far.pool.budget_bytes // 1024
+        for task in tasks:
+            task.cancel()
 
 
 async def test_what_a_lane_may_not_send_is_not_read() -> None:

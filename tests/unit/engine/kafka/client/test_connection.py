@@ -140,13 +140,20 @@ async def _loses(line: Line, room: Room) -> None:
         await line.connection.request(KEY, VERSION, False, [b"?"], 60.0, room)
 
 
-async def test_a_request_that_gets_the_answer_of_another_one_has_its_outcome() -> None:
+@pytest.mark.parametrize(
+    "frame",
+    [answer(7, b"of another"), struct.pack(">ih", 2, 1), struct.pack(">i", 0), struct.pack(">i", -1)],
+    ids=["another", "two bytes", "no bytes", "less than none"],
+)
+async def test_requests_have_their_outcomes_in_order_if_an_answer_belongs_to_none(frame: bytes) -> None:
     line = Line()
-    answers: list[memoryview | None] = []
-    line.connection.send(KEY, VERSION, False, [b"?"], answers.append)
+    lost: list[int] = []
+    line.connection.send(KEY, VERSION, False, [b"?"], lambda _: lost.append(1))
+    line.connection.send(KEY, VERSION, False, [b"?"], lambda _: lost.append(2))
     with pytest.raises(ConnectionLost):  # asyncio closes the connection for it
-        line.receive(answer(7, b"of another"))
-    assert answers == [None]
+        line.receive(frame)
+    line.connection._frames.connection_lost(None)
+    assert lost == [1, 2]
 
 
 class Handshake:
@@ -252,6 +259,20 @@ async def test_requests_that_waited_for_a_login_in_vain_are_lost() -> None:
     with pytest.raises(ConnectionLost):
         await asked
     assert line.wire.written == []
+
+
+async def test_requests_that_waited_for_a_login_in_vain_are_lost_after_the_ones_before_it() -> None:
+    """A lane takes the answers of its appends in their order, and would wait for a later one that came first."""
+    line = Line()
+    lost: list[str] = []
+    line.connection.send(KEY, VERSION, False, [b"?"], lambda _: lost.append("sent before"))
+    line.connection.hold()
+    line.connection.send(KEY, VERSION, False, [b"?"], lambda _: lost.append("waited"))
+    line.connection.abort()
+    line.connection.release()
+    line.connection._frames.connection_lost(None)
+    assert lost == ["sent before", "waited"]
+    assert len(line.wire.written) == 1
 
 
 async def test_a_connection_at_rest_becomes_stale_unless_an_answer_is_due() -> None:
