@@ -40,8 +40,9 @@ _CLOSE_S = 30.0
 _LEAST_RANGES = 8
 """One range has at most this part (1/8) of the memory."""
 _LEAST_SHARES = 64
-"""One partition gets at most this part (1/64) of the memory in one fetch. Lanes with a backlog of an hour in small
-batches need seconds to send a megabyte; with little memory a few would hold all of it, and healthy lanes would stop."""
+"""One partition gets at most this part (1/64) of the memory in one fetch, and nothing while as much waits unsent. Lanes
+with a backlog of an hour in small batches need seconds to send a megabyte; with little memory a few would hold all of
+it, and healthy lanes would stop."""
 
 
 class BrokerConnection(ABC, Generic[Box]):
@@ -202,7 +203,10 @@ class BrokerRouter:
         self._outboxes: dict[Address, TargetConnection] = {}
         self._lane_routes: dict[LaneDriver, LaneRoutes] = {}
         self._tracker = InFlightTracker()
-        partition_bytes = min(options.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES)
+        share = self.pool.budget_bytes // _LEAST_SHARES
+        self.lane_limits = msgspec.structs.replace(options.limits, queue_bytes=min(options.limits.queue_bytes, share))
+        """The limits of each lane, by the memory that there is."""
+        partition_bytes = min(options.partition_fetch_bytes, share)
         ranges = RangeLimits(
             options.range_connections, min(options.range_bytes, self.pool.budget_bytes // _LEAST_RANGES)
         )

@@ -180,7 +180,7 @@ class FlowCopier:
     def new_driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
         """Create the driver of a lane that joins."""
         options = self.options
-        lane = Lane(options.flow, name, options.limits, options.echoes.get(name.source, ()))
+        lane = Lane(options.flow, name, self.router.lane_limits, options.echoes.get(name.source, ()))
         lane.paused = self._flow_paused or name.source.topic in self._paused
         key = options.position_keys.encode(name.source)
         streams = LaneStreams(

@@ -18,6 +18,7 @@ from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Leader
 from engine.flow.replication.copier import FlowCopier
 from policies.model import TopicPartition
+from tests.fakes.brokers import turns
 from tests.unit.engine.flow.stage import POSITIONS, TERMS, until
 from tests.unit.engine.flow.stage import Stage as _Stage
 
@@ -174,6 +175,23 @@ async def test_where_there_is_memory_enough_nothing_is_given_back() -> None:
         assert stage.driver(STUCK).lane.queued_bytes > 0, "it is sent at once when the leader is there"
         stage.b.leader[PLACES] = leader
         await stage.all_is_well()
+
+
+async def test_a_lane_with_a_backlog_has_no_more_than_its_share_unsent() -> None:
+    """Lanes with long backlogs of small batches would hold all of a small memory until they are sent."""
+    stage = Stage(msgspec.structs.replace(SHORT, buffer_budget_bytes=4 * BUFFER_BYTES))
+    share = 4 * BUFFER_BYTES // 64
+    async with stage.running():
+        await stage.start()
+        lane = stage.driver(WELL).lane
+        stage.b.frozen.add(stage.b.leader[TopicPartition("A.t", WELL)].node)
+        for _ in range(400):
+            stage.sources[WELL].data(200)
+        stage.a.grow()
+        await until(lambda: lane.pieces.unsent_bytes >= share)
+        await turns(500)
+        assert lane.pieces.unsent_bytes < 2 * share
+        assert stage.sources[WELL].end > lane.fetch_offset
 
 
 async def test_reencoded_batches_that_wait_count_in_the_budget() -> None:
