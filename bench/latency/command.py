@@ -35,8 +35,13 @@ _RATES = (2_000, 10_000)
 _WARM_UP_S, _QUICK_WARM_UP_S = 15.0, 5.0
 _MEASURED_S, _QUICK_MEASURED_S = 60.0, 10.0
 _REPEATS, _QUICK_REPEATS = 3, 1
-_OURS = "raymirror"
 _DRILLED = {"raymirror-drilled": MANY, "raymirror-drilled-once": 1}
+"""Scheduled drills run one after the other while the mirror is measured; `-once`: one does."""
+_OURS: dict[str, Callable[[Job, dict[str, str]], Launch]] = {
+    "raymirror": raymirror.launch,
+    "raymirror-pure": raymirror.launch_pure,
+    **dict.fromkeys(_DRILLED, raymirror.launch),
+}
 _GROUP = "latency-drilled"
 
 
@@ -49,14 +54,13 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
     "mm2": mm2.launch_default,
     "mm2-linger-0": _launch_mm2_without_linger,
 }
-SYSTEMS = (BROKER, _OURS, *LAUNCHES)
-CHOICES = (*SYSTEMS, *_DRILLED)
-"""`raymirror-drilled`: scheduled drills run one after the other while the mirror is measured; `-once`: one does."""
+CHOICES = (BROKER, *_OURS, *LAUNCHES)
+_USUAL = tuple(name for name in CHOICES if name not in _DRILLED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(CHOICES)}")
+    parser.add_argument("--systems", default=",".join(_USUAL), help=f"comma-separated, of {', '.join(CHOICES)}")
     parser.add_argument("--rates", default=",".join(map(str, _RATES)), help="records a second, comma-separated")
     parser.add_argument("--seconds", type=float, help=f"measured seconds (default {_MEASURED_S:.0f}, quick 10)")
     parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
@@ -163,8 +167,7 @@ class Latency:
         if system == BROKER:
             yield Subject(system)
             return
-        port = pick_ports(1)[0] if system in (_OURS, *_DRILLED) else 0
-        launch = raymirror.launch(job, {"raymirror.metrics.port": str(port)}) if port else LAUNCHES[system](job)
+        launch, port = launched(system, job)
         with running(launch, job) as (_, tree):
             drills = None
             if system in _DRILLED:
@@ -198,6 +201,14 @@ class Latency:
         shown = "  ".join(f"{name} {value:g}" for name, value in figures.items())
         print(f"{system}, {rate:,} a second: {shown}", flush=True)
         return figures
+
+
+def launched(system: str, job: Job) -> tuple[Launch, int]:
+    """Return how a system that copies is started, and the port of its metrics; 0 if it has none to read."""
+    if system not in _OURS:
+        return LAUNCHES[system](job), 0
+    port = pick_ports(1)[0]
+    return _OURS[system](job, {"raymirror.metrics.port": str(port)}), port
 
 
 class Subject(msgspec.Struct, frozen=True):

@@ -17,6 +17,11 @@ def launch(job: Job, more: Mapping[str, str] | None = None, *, environment: Mapp
     )
 
 
+def launch_pure(job: Job, more: Mapping[str, str] | None = None) -> Launch:
+    """The same with the native module switched off; local Ray's processes inherit the variable."""
+    return launch(job, more, environment={"RAYMIRROR_NATIVE": "off"})
+
+
 def launch_eos(job: Job) -> Launch:
     """The same with `exactly.once.source.support`, which MM2 reads at the target cluster's level."""
     return launch(job, {"target.exactly.once.source.support": "enabled"})

@@ -17,11 +17,6 @@ from bench.tiny.content import ContentVerdict
 from engine.wire import native
 
 
-def _launch_pure(job: Job) -> Launch:
-    """raymirror with the native module switched off; local Ray's processes inherit the variable."""
-    return raymirror.launch(job, environment={"RAYMIRROR_NATIVE": "off"})
-
-
 def _launch_raw(job: Job) -> Launch:
     """raymirror that merges no batches."""
     return raymirror.launch(job, {"raymirror.rebatch": "off"})
@@ -29,7 +24,7 @@ def _launch_raw(job: Job) -> Launch:
 
 LAUNCHES: Launches = {
     "raymirror": raymirror.launch,
-    "raymirror-pure": _launch_pure,
+    "raymirror-pure": raymirror.launch_pure,
     "raymirror-rebatch-off": _launch_raw,
     "mm2": mm2.launch_default,
     "mm2-tuned": mm2.launch_tuned,

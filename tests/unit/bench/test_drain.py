@@ -8,6 +8,7 @@ import pytest
 from bench import drain
 from bench.dataset import LZ4, Backlog, Payload, write_payload_file
 from bench.errors import BenchError
+from bench.latency import command as latency
 from bench.systems import aiokafka_copy
 from bench.systems.launch import Job, Tls, write_properties
 from bench.tiny import command as tiny
@@ -68,7 +69,11 @@ def test_the_aiokafka_copy_gets_the_listeners_with_tls(job: Job) -> None:
     assert command[-6:] == ("h:1", "h:2", "t", "x.t", "none", str(job.folder / "authority.pem"))
 
 
-def test_pure_python_and_batches_as_they_are_can_be_asked_for(job: Job) -> None:
+def test_pure_python_and_batches_as_they_are_can_be_asked_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiny.LAUNCHES["raymirror-pure"](job).environment["RAYMIRROR_NATIVE"] == "off"
+    monkeypatch.setattr(latency, "pick_ports", lambda _: [4321])
+    pure, port = latency.launched("raymirror-pure", job)
+    assert (pure.environment["RAYMIRROR_NATIVE"], port) == ("off", 4321)
+    assert "raymirror.metrics.port = 4321" in (job.folder / "mm2.properties").read_text()
     tiny.LAUNCHES["raymirror-rebatch-off"](job)
     assert "raymirror.rebatch = off" in (job.folder / "mm2.properties").read_text()
