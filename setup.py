@@ -8,7 +8,7 @@ FOLDER = "engine/wire/native/src"
 # CPython 3.11 (abi3): one file serves 3.11 and all later versions.
 NATIVE = Extension(
     "engine.wire.native._native",
-    sources=[f"{FOLDER}/{name}.c" for name in ("module", "crc32c", "survey", "merge")],
+    sources=[f"{FOLDER}/{name}.c" for name in ("module", "crc32c", "survey", "lz4", "merge")],
     depends=[f"{FOLDER}/native.h"],
     extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-fno-strict-aliasing"],
     py_limited_api=True,

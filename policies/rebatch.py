@@ -12,7 +12,7 @@ import msgspec
 
 _KIB = 1024
 _NONE = 0
-_GZIP, _ZSTD = 1, 4
+_GZIP, _LZ4, _ZSTD = 1, 3, 4
 _SLOW_BYTES = 512
 """Batches of slow codecs (gzip, zstd) are merged up to this size: larger ones cost more to open than to send."""
 _INFLATED_BYTES = {_GZIP: 32 * _KIB, _ZSTD: 128 * _KIB}
@@ -75,6 +75,8 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
     """The most bytes of records in one merge, however much the target accepts."""
     full_bytes: int = 16 * _KIB
     """Bytes of waiting batches that no longer wait for an answer."""
+    bulk_codecs: tuple[int, ...] = ()
+    """Codecs whose batches are opened many at a time: `compressed_batches` is no limit for them."""
     fast_inflated_bytes: int = _OTHER_INFLATED_BYTES
     """The most bytes that batches of one merge decompress to, unless their codec is slow."""
     queued: "RebatchRules | None" = None
@@ -107,6 +109,8 @@ class RebatchRules(msgspec.Struct, frozen=True, kw_only=True):
         most, count = (self.plain_records, records) if codec == _NONE else (self.compressed_batches, batches)
         if codec == _ZSTD:
             most = most * 2 // 3  # its library makes a context for each batch: 16 us instead of 6
+        elif codec in self.bulk_codecs:
+            most = 0
         return min(limit_bytes, most * content_bytes // max(1, count)) if most else limit_bytes
 
     def inflated_bytes(self, limit_bytes: int, codec: int) -> int:
@@ -134,7 +138,13 @@ QUEUED = RebatchRules(
     fast_inflated_bytes=512 * _KIB,
 )
 """With the native module, at a slow target: a MiB of plain batches takes 0.1 ms, half a MiB of lz4 about 1 ms."""
-COMPILED = RebatchRules(small=SmallBatches(16 * _KIB, 4 * _KIB), plain_records=0, compressed_batches=120, queued=QUEUED)
+COMPILED = RebatchRules(
+    small=SmallBatches(16 * _KIB, 4 * _KIB),
+    plain_records=0,
+    compressed_batches=120,
+    bulk_codecs=(_LZ4,),
+    queued=QUEUED,
+)
 """With the native module, which merges plain batches at about 15 million records per second."""
 PURE = RebatchRules(small=SmallBatches(_KIB, _KIB // 2), plain_records=120, compressed_batches=80, inflated_share=4)
 """Without it. A record costs 9 us then, so only batches of few records are cheaper together than one by one."""

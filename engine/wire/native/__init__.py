@@ -13,7 +13,7 @@ from typing import cast
 from engine.base import native_switch
 from engine.wire.native.functions import NativeFunctions
 
-_INTERFACE = 1
+_INTERFACE = 2
 """The functions that this code expects; the same number as in `src/module.c`."""
 
 

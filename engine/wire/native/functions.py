@@ -1,6 +1,6 @@
 """The compiled functions, as `src/` has them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from engine.wire.header import Buffer
@@ -31,6 +31,21 @@ class NativeFunctions(Protocol):
 
     def merge(self, regions: Sequence[Buffer], most: int, /) -> tuple[bytearray | None, int, Runs, int, int, int, int]:
         """Return batch, records, runs, next offset, source batches, and the region and index after the last of them."""
+
+    def merge_areas(
+        self,
+        regions: Sequence[Buffer],
+        most: int,
+        inflated: int,
+        batches: int,
+        slow: int,
+        decompress: Callable[[int, bytes, int], bytes | None],
+        /,
+    ) -> tuple[bytes, int, Runs, int, int, int, int, int, int] | None:
+        """Return the area of batches of any codec; the next six as `merge` has them, base timestamp, largest delta.
+
+        None if a batch has something else than it says. `slow`: most batches that `decompress` opens by their codec.
+        """
 
     def write_areas(self, sources: Sequence[SourceRow], base_timestamp: int, /) -> tuple[bytes, Runs, int, int] | None:
         """Return area, runs, next offset and largest timestamp delta; None if a source has something else than it says.

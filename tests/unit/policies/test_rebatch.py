@@ -34,9 +34,15 @@ def test_without_a_limit_of_records_a_merge_is_as_large_as_the_target_allows() -
 
 def test_a_merge_has_about_as_many_records_or_batches_as_a_turn_allows() -> None:
     assert PURE.most_bytes(LIMIT, codec=NONE, content_bytes=17_200, records=100, batches=10) == 120 * 172
-    assert COMPILED.most_bytes(LIMIT, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 120 * 4000
+    assert PURE.most_bytes(LIMIT, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 80 * 4000
+    assert COMPILED.most_bytes(LIMIT, codec=GZIP, content_bytes=40_000, records=1000, batches=10) == 120 * 4000
     assert COMPILED.most_bytes(LIMIT, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 80 * 4000
     assert COMPILED.most_bytes(90, codec=ZSTD, content_bytes=40_000, records=1000, batches=10) == 90
+
+
+def test_with_the_native_module_lz4_batches_are_merged_in_any_number() -> None:
+    assert COMPILED.most_bytes(LIMIT, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 1024 * 1024
+    assert COMPILED.most_bytes(5000, codec=LZ4, content_bytes=40_000, records=1000, batches=10) == 5000
 
 
 def test_what_is_decompressed_is_never_more_than_the_target_takes() -> None:

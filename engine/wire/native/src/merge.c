@@ -27,6 +27,20 @@ typedef struct {
     int64_t records, base_timestamp, max_delta, next_offset;
 } Target;
 
+/* Where a merge is, and what it has used. */
+typedef struct {
+    Py_ssize_t region, at, batches;
+    int64_t next_offset;
+} Place;
+
+/* Opens compressed batches of a merge; each number is what is left of what the caller allows. */
+typedef struct {
+    int64_t bytes_left, inflated_left, batches_left, records_left;
+    int64_t slow_left; /* batches that Python inflates because of their codec */
+    PyObject *decompress, *held; /* the bytes that the present source is in */
+    Inflated inflated;
+} Opener;
+
 /* Reads a varint below `end`; 0 if it is none. Excess bits of the tenth byte are dropped, as in engine/wire/varint.py. */
 static inline int read_varint(const uint8_t *raw, Py_ssize_t *at, Py_ssize_t end, int64_t *value) {
     uint64_t bits = 0;
@@ -206,9 +220,9 @@ static PyObject *sealed(Target *t) {
     return PyByteArray_FromStringAndSize((const char *)batch, (Py_ssize_t)t->size);
 }
 
-/* Describes the plain batch at `at` as a source; `*whole`: its size in bytes, 0 if it is no whole v2 batch. */
-static int open_plain(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *s, int64_t *whole) {
-    *whole = 0;
+/* Describes the batch at `at` as a source of plain records; `*whole`: its size in bytes. UNFIT if it is no whole v2
+ * batch of records. */
+static int describe(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *s, int64_t *whole) {
     if (end - at < HEADER_BYTES || data[at + MAGIC_AT] != 2)
         return UNFIT;
     const uint8_t *batch = data + at;
@@ -217,7 +231,7 @@ static int open_plain(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source
         return UNFIT;
     *whole = size;
     uint16_t attributes = read_u16(batch + ATTRIBUTES_AT);
-    if (attributes & (CODEC_MASK | CONTROL_BIT) || read_i32(batch + COUNT_AT) <= 0)
+    if (attributes & CONTROL_BIT || read_i32(batch + COUNT_AT) <= 0)
         return UNFIT;
     *s = (Source){
         .raw = data,
@@ -233,6 +247,61 @@ static int open_plain(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source
     return WRITTEN;
 }
 
+static int codec_of(const uint8_t *batch) { return read_u16(batch + ATTRIBUTES_AT) & CODEC_MASK; }
+
+/* Lets Python inflate the records of a source. FULL if they do not inflate, or to more than what is left. */
+static int inflate_in_python(Opener *o, int codec, Source *s) {
+    const char *stored = (const char *)s->raw + s->at;
+    PyObject *raw = PyObject_CallFunction(o->decompress, "iy#L", codec, stored, s->end - s->at, (long long)o->inflated_left);
+    if (raw == NULL || raw == Py_None) {
+        Py_XDECREF(raw);
+        return raw == NULL ? FAILED : FULL;
+    }
+    Py_XDECREF(o->held);
+    o->held = raw;
+    char *bytes;
+    if (PyBytes_AsStringAndSize(raw, &bytes, &s->end) < 0)
+        return FAILED;
+    s->raw = (const uint8_t *)bytes;
+    s->at = 0;
+    return WRITTEN;
+}
+
+static int inflate_source(Opener *o, int codec, Source *s) {
+    if (codec != LZ4)
+        return inflate_in_python(o, codec, s);
+    switch (lz4_inflate(s->raw + s->at, (size_t)(s->end - s->at), (size_t)o->inflated_left, &o->inflated)) {
+    case LZ4_INFLATED:
+        s->raw = o->inflated.bytes;
+        s->at = 0;
+        s->end = (Py_ssize_t)o->inflated.size;
+        return WRITTEN;
+    case LZ4_TOO_LARGE:
+        return FULL;
+    case LZ4_NO_MEMORY:
+        return FAILED;
+    default:
+        return inflate_in_python(o, codec, s);
+    }
+}
+
+/* Describes the batch at `at`, of any codec, by its inflated records. FULL if the merge ends before it. */
+static int open_any(Opener *o, const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *s, int64_t *whole) {
+    if (describe(data, at, end, s, whole) != WRITTEN)
+        return FULL;
+    int codec = codec_of(data + at), found = WRITTEN;
+    o->bytes_left -= *whole - HEADER_BYTES;
+    o->records_left -= s->records;
+    o->slow_left -= codec != NONE && codec != LZ4;
+    if (codec > LAST_CODEC || o->bytes_left < 0 || o->records_left < 0 || o->slow_left < 0 || o->batches_left-- <= 0)
+        return FULL;
+    if (codec != NONE)
+        found = inflate_source(o, codec, s);
+    if (found == WRITTEN && (o->inflated_left -= s->end - s->at) < 0)
+        return FULL;
+    return found;
+}
+
 /* Chooses the base timestamp of a merged batch: the first source's, or its first record's if it has a delete horizon
  * there. 0 if that record cannot be read. */
 static int choose_base(Target *t, const uint8_t *batch, const Source *s) {
@@ -246,24 +315,53 @@ static int choose_base(Target *t, const uint8_t *batch, const Source *s) {
     return !__builtin_add_overflow(s->base_timestamp, delta, &t->base_timestamp);
 }
 
-/* Merges the batches of one region from `*at` on. Returns WRITTEN at the region's end, else why it stopped before. */
-static int merge_region(Target *t, const Py_buffer *view, Py_ssize_t *at, int64_t *batches, int64_t *next_offset) {
+/* Merges the batches of one region from `place->at` on; `o`: NULL for plain batches alone. Returns WRITTEN at the
+ * region's end, else why it stopped before. */
+static int merge_region(Target *t, Opener *o, const Py_buffer *view, Place *place) {
     const uint8_t *data = view->buf;
-    while (*at < view->len) {
+    while (place->at < view->len) {
         Source source;
         int64_t whole;
-        int found = open_plain(data, *at, view->len, &source, &whole);
+        int found = o == NULL ? describe(data, place->at, view->len, &source, &whole)
+                              : open_any(o, data, place->at, view->len, &source, &whole);
+        if (found == WRITTEN && o == NULL && codec_of(data + place->at) != NONE)
+            found = UNFIT;
         if (found == WRITTEN) {
-            int is_based = *batches != 0 || choose_base(t, data + *at, &source);
+            int is_based = place->batches != 0 || choose_base(t, data + place->at, &source);
             found = is_based ? add_source(t, &source) : UNFIT;
         }
         if (found != WRITTEN)
             return found;
-        *at += (Py_ssize_t)whole;
-        *next_offset = source.base_offset + source.last_delta + 1;
-        (*batches)++;
+        place->at += (Py_ssize_t)whole;
+        place->next_offset = source.base_offset + source.last_delta + 1;
+        place->batches++;
     }
     return WRITTEN;
+}
+
+static int merge_regions(Target *t, Opener *o, PyObject *regions, Place *place) {
+    Py_ssize_t many = PySequence_Size(regions);
+    int found = many < 0 ? FAILED : WRITTEN;
+    while (found == WRITTEN && place->region < many) {
+        Py_buffer view;
+        PyObject *one = PySequence_GetItem(regions, place->region);
+        if (one == NULL || PyObject_GetBuffer(one, &view, PyBUF_SIMPLE) < 0) {
+            Py_XDECREF(one);
+            found = FAILED;
+            break;
+        }
+        size_t guess = (size_t)view.len < t->most ? (size_t)view.len : t->most;
+        found = make_room(t, HEADER_BYTES + guess) ? merge_region(t, o, &view, place) : FAILED;
+        PyBuffer_Release(&view);
+        Py_DECREF(one);
+        if (found == WRITTEN) {
+            place->region++;
+            place->at = 0;
+        }
+    }
+    if (found == FAILED && !PyErr_Occurred())
+        PyErr_NoMemory();
+    return found;
 }
 
 /* merge(regions, most) -> (batch or None, records, runs, next offset, batches, index of region, index in it) */
@@ -273,41 +371,61 @@ PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     if (check_count("merge", count, 2) < 0 || read_numbers(args, 1, 1, &most) < 0)
         return NULL;
     Target t = {.size = HEADER_BYTES, .most = most < 0 ? 0 : (size_t)(most > INT32_MAX ? INT32_MAX : most), .max_delta = INT64_MIN};
-    Py_ssize_t regions = PySequence_Size(args[0]), region = 0, at = 0;
-    int64_t batches = 0, next_offset = -1;
-    int found = regions < 0 ? FAILED : WRITTEN;
-    while (found == WRITTEN && region < regions) {
-        Py_buffer view;
-        PyObject *one = PySequence_GetItem(args[0], region);
-        if (one == NULL || PyObject_GetBuffer(one, &view, PyBUF_SIMPLE) < 0) {
-            Py_XDECREF(one);
-            found = FAILED;
-            break;
-        }
-        size_t guess = (size_t)view.len < t.most ? (size_t)view.len : t.most;
-        found = make_room(&t, HEADER_BYTES + guess) ? merge_region(&t, &view, &at, &batches, &next_offset) : FAILED;
-        PyBuffer_Release(&view);
-        Py_DECREF(one);
-        if (found == WRITTEN) {
-            region++;
-            at = 0;
-        }
-    }
+    Place p = {.next_offset = -1};
     PyObject *answer = NULL;
-    if (found == FAILED) {
-        if (!PyErr_Occurred())
-            PyErr_NoMemory();
-    } else if (batches == 0) {
-        answer = Py_BuildValue("(OL()Lnnn)", Py_None, 0LL, -1LL, (Py_ssize_t)0, region, at);
+    if (merge_regions(&t, NULL, args[0], &p) == FAILED) {
+        answer = NULL;
+    } else if (p.batches == 0) {
+        answer = Py_BuildValue("(OL()Lnnn)", Py_None, 0LL, -1LL, (Py_ssize_t)0, p.region, p.at);
     } else {
         PyObject *batch = sealed(&t);
         PyObject *runs = batch == NULL ? NULL : runs_of(&t);
         if (runs == NULL)
             Py_XDECREF(batch);
         else
-            answer = Py_BuildValue(
-                "(NLNLnnn)", batch, (long long)t.records, runs, (long long)next_offset, (Py_ssize_t)batches, region, at);
+            answer = Py_BuildValue("(NLNLnnn)", batch, (long long)t.records, runs, (long long)p.next_offset, p.batches, p.region, p.at);
     }
+    free_target(&t);
+    return answer;
+}
+
+/* merge_areas(regions, most bytes, most inflated bytes, most batches, most batches that Python inflates, decompress)
+ * -> (area, records, runs, next offset, batches, index of region, index in it, base timestamp, largest delta)
+ * or None if a batch does not hold what it says. decompress(codec, bytes, most) -> bytes, or None if that cannot be. */
+PyObject *native_merge_areas(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    int64_t n[4];
+    if (check_count("merge_areas", count, 6) < 0 || read_numbers(args, 1, 4, n) < 0)
+        return NULL;
+    for (int index = 0; index < 4; index++)
+        n[index] = n[index] < 0 ? 0 : n[index] > INT32_MAX ? INT32_MAX : n[index];
+    Target t = {.most = PY_SSIZE_T_MAX, .next_offset = -1, .max_delta = INT64_MIN};
+    Opener o = {
+        .bytes_left = n[0] - HEADER_BYTES,
+        .inflated_left = n[1],
+        .batches_left = n[2],
+        .slow_left = n[3],
+        .records_left = INT32_MAX,
+        .decompress = args[5],
+    };
+    Place p = {.next_offset = -1};
+    PyObject *answer = NULL;
+    int found = merge_regions(&t, &o, args[0], &p);
+    if (found == UNFIT) {
+        answer = Py_None;
+        Py_INCREF(answer);
+    } else if (found != FAILED) {
+        PyObject *area = PyBytes_FromStringAndSize((const char *)t.bytes, (Py_ssize_t)t.size);
+        PyObject *runs = area == NULL ? NULL : runs_of(&t);
+        if (runs == NULL)
+            Py_XDECREF(area);
+        else
+            answer = Py_BuildValue(
+                "(NLNLnnnLL)", area, (long long)t.records, runs, (long long)p.next_offset, p.batches, p.region, p.at,
+                (long long)t.base_timestamp, (long long)t.max_delta);
+    }
+    Py_XDECREF(o.held);
+    free(o.inflated.bytes);
     free_target(&t);
     return answer;
 }

@@ -2,7 +2,7 @@
 #include "native.h"
 
 /* Raised whenever a function takes or returns something else; engine/wire/native/__init__.py expects the same number. */
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 
 int check_count(const char *name, Py_ssize_t count, Py_ssize_t wanted) {
     if (count == wanted)
@@ -72,6 +72,7 @@ static PyObject *native_crc32c(PyObject *self, PyObject *const *args, Py_ssize_t
 static PyMethodDef methods[] = {
     {"survey", (PyCFunction)(void (*)(void))native_survey, METH_FASTCALL, NULL},
     {"merge", (PyCFunction)(void (*)(void))native_merge, METH_FASTCALL, NULL},
+    {"merge_areas", (PyCFunction)(void (*)(void))native_merge_areas, METH_FASTCALL, NULL},
     {"write_areas", (PyCFunction)(void (*)(void))native_write_areas, METH_FASTCALL, NULL},
     {"restamp", (PyCFunction)(void (*)(void))native_restamp, METH_FASTCALL, NULL},
     {"crc32c", (PyCFunction)(void (*)(void))native_crc32c, METH_FASTCALL, NULL},

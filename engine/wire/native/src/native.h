@@ -34,7 +34,7 @@ enum {
 };
 
 enum { CODEC_MASK = 0x07, LOG_APPEND_BIT = 0x08, TRANSACTIONAL_BIT = 0x10, CONTROL_BIT = 0x20, HORIZON_BIT = 0x40 };
-enum { LAST_CODEC = 4 };
+enum { NONE = 0, LZ4 = 3, LAST_CODEC = 4 };
 
 static inline uint16_t read_u16(const uint8_t *p) { return (uint16_t)((uint16_t)p[0] << 8 | p[1]); }
 
@@ -70,9 +70,19 @@ uint32_t crc32c_by_table(const uint8_t *data, size_t size);
 uint32_t crc32c_behind(uint32_t change, size_t after);
 int crc32c_in_hardware(void);
 
+/* lz4.c: what a frame holds, in memory that is used again; free `bytes` at the end. */
+typedef struct {
+    uint8_t *bytes;
+    size_t size, room;
+} Inflated;
+enum { LZ4_INFLATED, LZ4_TOO_LARGE, LZ4_UNFIT, LZ4_NO_MEMORY };
+/* Replaces what `to` holds by the content of a frame, of at most `most` bytes. */
+int lz4_inflate(const uint8_t *frame, size_t size, size_t most, Inflated *to);
+
 /* The functions of the module. */
 PyObject *native_survey(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_merge_areas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_write_areas(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_restamp(PyObject *self, PyObject *const *args, Py_ssize_t count);
 

@@ -148,7 +148,8 @@ def test_restamp_refuses_a_length_that_does_not_fit(length: int) -> None:
 
 @needs_native
 def test_wrong_arguments_raise() -> None:
-    for name, many in (("survey", 10), ("merge", 2), ("write_areas", 2), ("restamp", 6), ("crc32c", 2)):
+    counts = {"survey": 10, "merge": 2, "merge_areas": 6, "write_areas": 2, "restamp": 6, "crc32c": 2}
+    for name, many in counts.items():
         call = getattr(module(), name)
         with pytest.raises(TypeError, match=f"{name} takes {many} arguments, not 1"):
             call(b"")
@@ -160,6 +161,9 @@ def test_wrong_arguments_raise() -> None:
         module().merge(5, 100)
     with pytest.raises(TypeError):
         module().merge(["text"], 100)
+    for regions in (5, ["text"]):
+        with pytest.raises(TypeError):
+            module().merge_areas(regions, 100, 100, 100, 100, bytes)
     with pytest.raises((BufferError, TypeError)):
         module().restamp(bytes(100), 0, 0, 0, 0, 0)
     for start, end in ((-1, 5), (3, 2), (0, 11), (1 << 62, 1 << 62)):
