@@ -88,7 +88,12 @@ def decompress_lz4(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _inflate_block(source: memoryview, block: bytearray) -> int:
+    """Return how many bytes of `block` were written; its size is a multiple of 256, and at most 4 MiB.
+
+    The library wants the size before a block. If it cannot read the block, it takes the size for a part of it: that is
+    never a block, because it begins with a match (a zero byte), for which nothing is there yet.
+    """
     try:
-        return cramjam.lz4.decompress_block_into(source, block)
+        return cramjam.lz4.decompress_block_into(_U32.pack(len(block)) + source, block)
     except cramjam.DecompressionError as error:
         raise InflateError(f"lz4: {error}") from error

@@ -78,6 +78,26 @@ def test_lz4_frames_of_other_writers() -> None:
     assert decompress(LZ4, _lz4(0x60, descriptor=0x70, blocks=struct.pack("<I", 0x8000_0003) + b"raw")) == b"raw"
 
 
+_TAIL = "000000da2e0000000000008aa60000000000002f0200000000000035000000000000002600000000000000"
+
+
+def test_a_block_of_lz4_is_read_without_the_size_that_its_first_bytes_could_be() -> None:
+    """The library also reads blocks behind a size; a frame has none there."""
+    block = bytes.fromhex("7000000036b92d94")
+    assert decompress(LZ4, _lz4(0x60, blocks=struct.pack("<I", len(block)) + block)) == block[1:]
+    numbers = bytes(65536) + bytes.fromhex(_TAIL)
+    assert decompress(LZ4, compress(LZ4, numbers)) == numbers
+    sized = struct.pack("<I", 0x2000) + bytes(cramjam.lz4.compress_block(TEXT[:5000], store_size=False))
+    with pytest.raises(InflateError, match="lz4: "):
+        decompress(LZ4, _lz4(0x60, blocks=struct.pack("<I", len(sized)) + sized))
+
+
+@given(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=60), st.sampled_from(["<q", "<i", ">q"]))
+def test_short_blocks_of_numbers_survive_lz4(numbers: list[int], layout: str) -> None:
+    data = bytes(65536) + b"".join(struct.pack(layout, one) for one in numbers)
+    assert decompress(LZ4, compress(LZ4, data)) == data
+
+
 @pytest.mark.parametrize(
     ("data", "what"),
     [
