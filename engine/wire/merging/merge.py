@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from engine.wire import areas, native
-from engine.wire.areas import AreaWriter, InflatedBatch, Written, inflate
+from engine.wire import native
+from engine.wire.areas import AreaWriter, Runs, inflate
 from engine.wire.bounded import MAX_INFLATED_BYTES, InflateError
-from engine.wire.codecs import LZ4, NONE, ZSTD, decompress
+from engine.wire.codecs import NONE, ZSTD, decompress
 from engine.wire.encode import seal
 from engine.wire.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, Buffer, read_header
 from engine.wire.record import BadRecords
@@ -31,9 +31,11 @@ from engine.wire.slots import scan
 _LENGTH = struct.Struct(">i")
 _MOST_RECORDS = 0x7FFF_FFFF
 _MOST_OFFSET = (1 << 63) - 1 - 0x7FFF_FFFF - 1
-_FAST_CODECS = (NONE, LZ4)
-_MOST_SLOW = 128
-"""Most batches of other codecs in one merge: each takes 5 to 15 us to open, whichever way."""
+_OPENING = (0, 4, 1, 0, 8)
+"""What it costs to open a batch, by codec, in about 2 us. LZ4 is opened in C; without the native module, the policy
+lets so few of its batches merge that it needs no other limit."""
+_MOST_OPENING = 512
+"""The most that opening the batches of one merge may cost: about a millisecond."""
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -105,14 +107,13 @@ def _may_merge(header: BatchHeader) -> bool:
     return header.codec <= ZSTD and header.record_count > 0 and in_range and not header.is_control
 
 
-def _merged(regions: Sequence[Buffer], written: Written, records: int, used: list[_SourceBatch], codec: int) -> Merged:
-    """Seal the records of some batches. Raises `BadRecords` for a timestamp beyond 64 bits."""
-    base_timestamp = _base_timestamp(regions, used[0])
-    payload = seal(written.area, codec, records, base_timestamp, base_timestamp + written.max_delta)
+def _place(regions: Sequence[Buffer], used: Sequence[_SourceBatch]) -> tuple[int, int]:
+    """Return the region, and the index in it, after the batches that were used."""
+    if not used:
+        return 0, 0
     last = used[-1]
     is_last = last.end == len(regions[last.region])
-    encoded = Encoded(payload, records, written.runs, last.header.next_offset)
-    return Merged(encoded, len(used), last.region + is_last, 0 if is_last else last.end)
+    return last.region + is_last, 0 if is_last else last.end
 
 
 def _base_timestamp(regions: Sequence[Buffer], first: _SourceBatch) -> int:
@@ -155,10 +156,16 @@ def _merge_plain_in_python(regions: Sequence[Buffer], max_batch_bytes: int) -> M
             used.append(batch)
     except BadRecords:
         pass  # the batch is no part of this merge; it passes alone, and the target judges it
-    try:
-        return _merged(regions, writer.written(), writer.records, used, NONE) if used else None
-    except BadRecords:
+    if not used:
         return None
+    written = writer.written()
+    try:
+        newest = writer.base_timestamp + written.max_delta
+        payload = seal(written.area, NONE, writer.records, writer.base_timestamp, newest)
+    except BadRecords:  # a timestamp beyond 64 bits
+        return None
+    encoded = Encoded(payload, writer.records, written.runs, used[-1].header.next_offset)
+    return Merged(encoded, len(used), *_place(regions, used))
 
 
 # --- compressed batches --------------------------------------------------------------------------------------
@@ -168,30 +175,38 @@ def _merge_compressed(
     regions: Sequence[Buffer], codec: int, max_batch_bytes: int, inflated_bytes: int
 ) -> Merged | None:
     """Merge batches that together, as they are, have about the size of the target batch; fewer if that is too large."""
-    if native.module is not None:
-        with contextlib.suppress(BadRecords):
-            return _merge_areas(regions, codec, max_batch_bytes, inflated_bytes)
-    return _merge_compressed_in_python(regions, codec, max_batch_bytes, inflated_bytes)
-
-
-def _merge_areas(regions: Sequence[Buffer], codec: int, max_batch_bytes: int, inflated_bytes: int) -> Merged | None:
-    """Raise `BadRecords` for what the C function leaves to the Python way."""
-    assert native.module is not None, "asked before"
     most_batches = _MOST_RECORDS
     while most_batches > 1:
-        found = native.module.merge_areas(
-            regions, max_batch_bytes, inflated_bytes, most_batches, _MOST_SLOW, _decompressed
-        )
-        if found is None:
-            raise BadRecords("a batch has something else than its header says")
-        area, records, runs, next_offset, batches, region, at, base_timestamp, max_delta = found
-        if batches < 2:
+        bounds = max_batch_bytes, inflated_bytes, most_batches, _MOST_OPENING
+        if native.module is not None:
+            found = _Area(*native.module.merge_areas(regions, *bounds, _decompressed))
+        else:
+            found = _area_in_python(regions, *bounds)
+        if found.batches < 2:
             return None
-        payload = seal(area, codec, records, base_timestamp, base_timestamp + max_delta)
-        if len(payload) <= max_batch_bytes:
-            return Merged(Encoded(payload, records, runs, next_offset), batches, region, at)
-        most_batches = batches // 2
+        with contextlib.suppress(BadRecords):  # a timestamp beyond 64 bits
+            payload = seal(
+                found.area, codec, found.records, found.base_timestamp, found.base_timestamp + found.max_delta
+            )
+            if len(payload) <= max_batch_bytes:
+                encoded = Encoded(payload, found.records, found.runs, found.next_offset)
+                return Merged(encoded, found.batches, found.region, found.at)
+        most_batches = found.batches // 2
     return None
+
+
+class _Area(msgspec.Struct, frozen=True):
+    """The records of some batches, as one target batch has them; `batches`, `region` and `at` as in `Merged`."""
+
+    area: bytes | bytearray
+    records: int
+    runs: Runs
+    next_offset: int
+    batches: int
+    region: int
+    at: int
+    base_timestamp: int
+    max_delta: int
 
 
 def _decompressed(codec: int, data: bytes, limit_bytes: int) -> bytes | None:
@@ -201,43 +216,34 @@ def _decompressed(codec: int, data: bytes, limit_bytes: int) -> bytes | None:
         return None
 
 
-def _merge_compressed_in_python(
-    regions: Sequence[Buffer], codec: int, max_batch_bytes: int, inflated_bytes: int
-) -> Merged | None:
-    used, sources = _inflated(regions, max_batch_bytes, inflated_bytes)
-    while len(used) > 1:
-        try:
-            base_timestamp = _base_timestamp(regions, used[0])
-            written = areas.write([(source, source.whole) for source in sources], base_timestamp)
-            merged = _merged(regions, written, sum(source.count for source in sources), used, codec)
-        except (BadRecords, InflateError):
-            merged = None  # a batch has something else than its header says: it must be left out
-        if merged is not None and merged.encoded is not None and len(merged.encoded.payload) <= max_batch_bytes:
-            return merged
-        del used[len(used) // 2 :], sources[len(sources) // 2 :]
-    return None
-
-
-def _inflated(
-    regions: Sequence[Buffer], max_batch_bytes: int, inflated_bytes: int
-) -> tuple[list[_SourceBatch], list[InflatedBatch]]:
-    """Return batches of at most `max_batch_bytes` together, inflated to at most `inflated_bytes` together."""
-    used: list[_SourceBatch] = []
-    sources: list[InflatedBatch] = []
-    size, records, slow = HEADER_BYTES, 0, 0
-    for batch in _walk(regions):
-        size += batch.header.size_bytes - HEADER_BYTES
-        records += batch.header.record_count
-        slow += batch.header.codec not in _FAST_CODECS
-        if size > max_batch_bytes or records > _MOST_RECORDS or slow > _MOST_SLOW or not _may_merge(batch.header):
-            break
-        try:
-            source = inflate(regions[batch.region], batch.at, batch.header, inflated_bytes)
-        except InflateError:
-            break  # broken, or too large for this merge
-        inflated_bytes -= len(source.raw)
-        if inflated_bytes < 0:  # a plain batch: its size has no limit
-            break
-        used.append(batch)
-        sources.append(source)
-    return used, sources
+def _area_in_python(
+    regions: Sequence[Buffer], max_batch_bytes: int, inflated_bytes: int, most_batches: int, most_opening: int
+) -> _Area:
+    """Write batches of at most `max_batch_bytes` together, as they are, and `inflated_bytes` together, inflated."""
+    writer, used = AreaWriter(0), list[_SourceBatch]()
+    size, opening = HEADER_BYTES, 0
+    try:
+        for batch in _walk(regions):
+            header = batch.header
+            if not _may_merge(header) or writer.records + header.record_count > _MOST_RECORDS:
+                break
+            size += header.size_bytes - HEADER_BYTES
+            opening += _OPENING[header.codec]
+            if size > max_batch_bytes or opening > most_opening or len(used) == most_batches:
+                break
+            source = inflate(regions[batch.region], batch.at, header, inflated_bytes)
+            inflated_bytes -= len(source.raw)
+            if inflated_bytes < 0:  # a plain batch: its size has no limit
+                break
+            if not used:
+                writer.base_timestamp = _base_timestamp(regions, batch)
+            writer.add(source, source.whole)
+            used.append(batch)
+    except (BadRecords, InflateError):
+        pass  # broken, or too large for this merge: the batch is no part of it
+    written, (region, at) = writer.written(), _place(regions, used)
+    next_offset = used[-1].header.next_offset if used else -1
+    return _Area(
+        *(written.area, writer.records, written.runs, next_offset, len(used), region, at),
+        *(writer.base_timestamp, written.max_delta),
+    )

@@ -38,13 +38,13 @@ class NativeFunctions(Protocol):
         most: int,
         inflated: int,
         batches: int,
-        slow: int,
+        opening: int,
         decompress: Callable[[int, bytes, int], bytes | None],
         /,
-    ) -> tuple[bytes, int, Runs, int, int, int, int, int, int] | None:
+    ) -> tuple[bytes, int, Runs, int, int, int, int, int, int]:
         """Return the area of batches of any codec; the next six as `merge` has them, base timestamp, largest delta.
 
-        None if a batch has something else than it says. `slow`: most batches that `decompress` opens by their codec.
+        It ends before a batch that has something else than it says. `opening`: the most that opening them may cost.
         """
 
     def write_areas(self, sources: Sequence[SourceRow], base_timestamp: int, /) -> tuple[bytes, Runs, int, int] | None:

@@ -36,7 +36,7 @@ typedef struct {
 /* Opens compressed batches of a merge; each number is what is left of what the caller allows. */
 typedef struct {
     int64_t bytes_left, inflated_left, batches_left, records_left;
-    int64_t slow_left; /* batches that Python inflates because of their codec */
+    int64_t opening_left; /* what it costs to open them: engine/wire/merging/merge.py */
     PyObject *decompress, *held; /* the bytes that the present source is in */
     Inflated inflated;
 } Opener;
@@ -287,13 +287,16 @@ static int inflate_source(Opener *o, int codec, Source *s) {
 
 /* Describes the batch at `at`, of any codec, by its inflated records. FULL if the merge ends before it. */
 static int open_any(Opener *o, const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *s, int64_t *whole) {
+    static const int opening[LAST_CODEC + 1] = {0, 4, 1, 0, 8}; /* none, gzip, snappy, lz4, zstd */
     if (describe(data, at, end, s, whole) != WRITTEN)
         return FULL;
     int codec = codec_of(data + at), found = WRITTEN;
     o->bytes_left -= *whole - HEADER_BYTES;
     o->records_left -= s->records;
-    o->slow_left -= codec != NONE && codec != LZ4;
-    if (codec > LAST_CODEC || o->bytes_left < 0 || o->records_left < 0 || o->slow_left < 0 || o->batches_left-- <= 0)
+    if (codec > LAST_CODEC)
+        return FULL;
+    o->opening_left -= opening[codec];
+    if (o->bytes_left < 0 || o->records_left < 0 || o->opening_left < 0 || o->batches_left-- <= 0)
         return FULL;
     if (codec != NONE)
         found = inflate_source(o, codec, s);
@@ -373,11 +376,10 @@ PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     Target t = {.size = HEADER_BYTES, .most = most < 0 ? 0 : (size_t)(most > INT32_MAX ? INT32_MAX : most), .max_delta = INT64_MIN};
     Place p = {.next_offset = -1};
     PyObject *answer = NULL;
-    if (merge_regions(&t, NULL, args[0], &p) == FAILED) {
-        answer = NULL;
-    } else if (p.batches == 0) {
+    int found = merge_regions(&t, NULL, args[0], &p);
+    if (found != FAILED && p.batches == 0) {
         answer = Py_BuildValue("(OL()Lnnn)", Py_None, 0LL, -1LL, (Py_ssize_t)0, p.region, p.at);
-    } else {
+    } else if (found != FAILED) {
         PyObject *batch = sealed(&t);
         PyObject *runs = batch == NULL ? NULL : runs_of(&t);
         if (runs == NULL)
@@ -389,9 +391,10 @@ PyObject *native_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     return answer;
 }
 
-/* merge_areas(regions, most bytes, most inflated bytes, most batches, most batches that Python inflates, decompress)
+/* merge_areas(regions, most bytes, most inflated bytes, most batches, most cost of opening them, decompress)
  * -> (area, records, runs, next offset, batches, index of region, index in it, base timestamp, largest delta)
- * or None if a batch does not hold what it says. decompress(codec, bytes, most) -> bytes, or None if that cannot be. */
+ * The merge ends before a batch that does not hold what it says. decompress(codec, bytes, most) -> bytes, or None if
+ * that cannot be. */
 PyObject *native_merge_areas(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
     int64_t n[4];
@@ -404,17 +407,13 @@ PyObject *native_merge_areas(PyObject *self, PyObject *const *args, Py_ssize_t c
         .bytes_left = n[0] - HEADER_BYTES,
         .inflated_left = n[1],
         .batches_left = n[2],
-        .slow_left = n[3],
+        .opening_left = n[3],
         .records_left = INT32_MAX,
         .decompress = args[5],
     };
     Place p = {.next_offset = -1};
     PyObject *answer = NULL;
-    int found = merge_regions(&t, &o, args[0], &p);
-    if (found == UNFIT) {
-        answer = Py_None;
-        Py_INCREF(answer);
-    } else if (found != FAILED) {
+    if (merge_regions(&t, &o, args[0], &p) != FAILED) {
         PyObject *area = PyBytes_FromStringAndSize((const char *)t.bytes, (Py_ssize_t)t.size);
         PyObject *runs = area == NULL ? NULL : runs_of(&t);
         if (runs == NULL)

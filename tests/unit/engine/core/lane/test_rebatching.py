@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.lane import rebatching
 from engine.core.lane.actions import Retry, RetryRefused, Split
 from engine.core.lane.intake import stamp, work_for
 from engine.core.lane.lane import Lane
@@ -98,6 +99,14 @@ def test_batches_that_wait_together_become_one() -> None:
     assert (played.lane.queued_bytes, played.own_bytes(stuck=False), played.lane.source_next) == (0, 0, 200)
     assert played.lane.map is not None
     assert played.lane.map.runs == ((0, 50, 200),)
+
+
+def test_a_merge_looks_at_no_more_pieces_than_a_moment_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebatching, "_MOST_PIECES", 20)
+    played = Merging()
+    for index in range(50):
+        played.bring(joined(small(1, first=index)))
+    assert [piece.record_count for piece in played.drain()] == [20, 20, 10]
 
 
 def test_a_merged_batch_ends_where_the_target_has_no_more_room() -> None:

@@ -58,7 +58,6 @@ def one_area(value: bytes) -> bytes:
 def test_lz4_frames_of_any_content_are_opened_without_python(values: list[bytes], hard: bool) -> None:
     regions = [framed(compress_lz4(one_area(value), hard), index, 5) for index, value in enumerate(values)]
     found = module().merge_areas(regions, NO_LIMIT, NO_LIMIT, NO_LIMIT, 0, refuse)
-    assert found is not None
     assert found[4] == len(values)
     merged = merge(regions, codec=LZ4, max_batch_bytes=NO_LIMIT)
     assert merged == pure(regions)
@@ -75,7 +74,6 @@ def test_a_frame_with_content_size_and_block_checksums() -> None:
     assert decompress_lz4(full, NO_LIMIT) == area
     regions = [framed(full + b"what lies behind", 0, 5), framed(frame, 1, 5)]
     found = module().merge_areas(regions, NO_LIMIT, NO_LIMIT, NO_LIMIT, 0, refuse)
-    assert found is not None
     assert found[4] == 2
     assert merge(regions, codec=LZ4, max_batch_bytes=NO_LIMIT) == pure(regions)
 
@@ -117,17 +115,29 @@ def test_blocks_that_are_not_as_the_format_says_go_to_python(block: bytes) -> No
 
     regions = [framed(frame, 0, 5)]
     found = module().merge_areas(regions, NO_LIMIT, NO_LIMIT, NO_LIMIT, 0, decompress)
-    assert found is not None
     assert (found[4], asked) == (0, [frame])
 
 
-@pytest.mark.parametrize("codec", [1, 2, 4])
-def test_batches_of_slow_codecs_have_a_limit_in_both_ways(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "_MOST_SLOW", 5)
+@pytest.mark.parametrize(("codec", "batches"), [(1, 11), (2, 14), (4, 10)])
+def test_batches_that_are_slow_to_open_have_a_limit_in_both_ways(
+    codec: int, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_MOST_OPENING", {1: 20, 2: 8, 4: 32}[codec])
     built = [*small(3, codec=codec), *small(3, first=3), *small(3, first=6, codec=LZ4), *small(9, first=9, codec=codec)]
     found = merge([joined(built)], codec=codec, max_batch_bytes=NO_LIMIT)
-    assert found.batches == 11, "three and two of the slow codec, six others"
+    assert found.batches == batches, "three of the codec, six others, and what the limit leaves"
     assert found == pure([joined(built)], codec)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_a_batch_that_holds_something_else_ends_a_merge_in_both_ways(codec: int, place: int) -> None:
+    built = small(4, codec=codec)
+    struct.pack_into(">i", built[place], 57, 9)  # it says that it has nine records
+    for regions in ([joined(built)], built):
+        found = merge(regions, codec=LZ4, max_batch_bytes=NO_LIMIT)
+        assert found.batches == (place if place > 1 else 1)
+        assert found == pure(regions)
 
 
 def test_what_python_raises_is_raised() -> None:
@@ -143,7 +153,7 @@ def test_what_python_raises_is_raised() -> None:
 @given(st.binary(max_size=400), st.integers(0, 500), st.integers(0, 500), st.integers(0, 5))
 def test_noise(noise: bytes, most: int, inflated: int, batches: int) -> None:
     found = module().merge_areas([noise, bytearray(noise)], most, inflated, batches, batches, merging._decompressed)
-    assert found is None or found[4] <= batches
+    assert found[4] <= batches
 
 
 @given(st.integers(1, 4), st.integers(60, 3000), st.integers(0, 4000))
