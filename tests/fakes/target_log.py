@@ -135,6 +135,12 @@ class TargetLog:
             return INVALID_RECORD
         return INVALID_TIMESTAMP if record.timestamp < self.oldest_ms else NONE
 
+    def store_late(self, payload: bytes) -> None:
+        """Append what a broker took up before it learnt that it does not lead: of an epoch that it knew then."""
+        header = read_header(memoryview(payload), 0)
+        ids = header.producer_id, header.producer_epoch, header.base_sequence
+        self._store(payload, *ids, header.record_count)
+
     def _store(self, payload: bytes, producer_id: int, epoch: int, sequence: int, count: int) -> int:
         base, self.end = self.end, self.end + count
         header = TailBatch(base, self.end, producer_id, epoch, sequence, count, False)

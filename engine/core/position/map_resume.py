@@ -75,7 +75,9 @@ def resumed_map(stored: Position | ForeignPosition | None, found: ResumePoint, g
     if found.cut >= 0:
         return _parted(stored, found, generation, place)
     tail = MapTail(generation, stored.map_start, stored.map_blocks, ())
-    kept = cut_runs(stored.map_tail, found.source_next) if found.target_end >= 0 else stored.map_tail
+    kept = stored.map_tail
+    if found.target_end >= 0:
+        kept = cut_runs(kept, found.copied[0].source if found.copied else found.source_next)
     if found.source_next < tail.start.source:
         tail.start = place
     if not _follows(kept, found.copied):  # duplicate content was treated as MM2's copy: use only what is certain

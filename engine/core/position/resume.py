@@ -14,6 +14,7 @@ from engine.core.position.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
 RENEWED = "topic re-created"
+NOT_OF_THE_MAP = "batches of an earlier owner are here, and the offset map does not say which records they hold"
 _MISSING = "batches of this lane are missing at this offset"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
@@ -64,7 +65,8 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
     twice: tuple[int, int] | None = None
     """Source offsets (inclusive) that may be on the target already and are copied again."""
     copied: tuple[MapRun, ...] = ()
-    """The lane's records in the tail after the position, as runs of the offset map."""
+    """The lane's records in the tail after the position, as runs of the offset map; after a loss of records, those at
+    whose offsets the map has others."""
     target_end: int = -1
     """If records that the position counts are lost: the end of the lane's remaining records; the map is cut there."""
     cut: int = -1
@@ -92,6 +94,9 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     offset earlier if records may have been lost, and from as far back as possible if `doubtful` is true.
     """
     if doubtful(position, tail):
+        late = _late(position, tail)
+        if late:
+            return _behind_late(position, tail, late)
         ours = _last_of_ours(position, tail)
         if isinstance(ours, Unknown):
             return ours
@@ -127,6 +132,69 @@ def _overwritten(position: Position, tail: Tail) -> bool:
     """Whether a marker is at an offset where the map has a record of this lane, which only a loss can explain."""
     return any(
         batch.is_control and source_at(position.map_tail, batch.base_offset) is not None for batch in tail.batches
+    )
+
+
+def judged_from(position: Position, tail: Tail) -> int:
+    """Return the target offset that the map's tail must reach back to, so that `_late` sees all; -1 for none."""
+    if not doubtful(position, tail) or _has_own_epoch(position, tail):
+        return -1
+    return next((batch.base_offset for batch in tail.batches if _is_older(position, batch)), -1)
+
+
+def _late(position: Position, tail: Tail) -> list[TailBatch]:
+    """Return the batches from the first one on that an older epoch of this lane appended where the map has no record.
+
+        the map's log   ... | records | marker of the position's epoch | records again ...
+        this log        ... | records | late batches of the older epoch | marker of this barrier
+
+    A broker was cut off with requests of the older epoch in its socket, and took them up before it learnt that it leads
+    no more. Then an unclean election made it the leader: it has neither the position's barrier nor what follows it. So
+    the map's offsets are of another log from the first late batch on; the order of the records is the same.
+    """
+    known = position.map_tail
+    if not known or _has_own_epoch(position, tail):
+        return []
+    reached = known[0].target
+    older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
+    for at, batch in enumerate(older):
+        if batch.base_offset < position.target_next and source_at(known, batch.base_offset) is None:
+            return older[at:]
+    return []
+
+
+def _is_older(position: Position, batch: TailBatch) -> bool:
+    """Whether a batch has records of an older epoch of the position's producer id."""
+    is_ours = batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
+    return is_ours and not (batch.is_control or batch.is_open)
+
+
+def _has_own_epoch(position: Position, tail: Tail) -> bool:
+    """Whether the position's own barrier, or a batch behind it, is in the tail."""
+    return any(is_mine(position, batch) for batch in tail.batches)
+
+
+def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> ResumePoint | Unknown:
+    """Continue behind late batches: their records are those that the map has from there on, in the same order."""
+    end = late[-1].next_offset
+    known = (run for run in position.map_tail if run.target >= late[0].base_offset)
+    again = ((run.source + step) for run in known for step in range(run.count))
+    copied: list[MapRun] = []
+    for batch in late:
+        offsets = range(batch.base_offset, batch.next_offset)
+        pairs = [MapRun(source, target, 1) for target, source in zip(offsets, again, strict=False)]
+        if len(pairs) < len(offsets):
+            return Unknown(expected=position.target_next, found=batch.base_offset, cause=NOT_OF_THE_MAP)
+        copied += pairs
+    return ResumePoint(
+        source_next=copied[-1].source + 1,
+        target_next=tail.end,
+        sequence=position.sequence,
+        how=REGRESSION,
+        tail_records=0,
+        foreign=ranges_of([batch for batch in tail.batches if batch.base_offset >= end]),
+        copied=join_runs(copied),
+        target_end=end,
     )
 
 

@@ -15,7 +15,17 @@ from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import ForeignPosition, Position
-from engine.core.position.resume import ResumePoint, Tail, TailBatch, Unknown, doubtful, ranges_of
+from engine.core.position.resume import (
+    NOT_OF_THE_MAP,
+    REGRESSION,
+    ResumePoint,
+    Tail,
+    TailBatch,
+    Unknown,
+    doubtful,
+    judged_from,
+    ranges_of,
+)
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.vacancy import may_be_vacant
 from engine.flow.lane.lane_driver import LaneDriver
@@ -229,9 +239,12 @@ class PositionRecovery:
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
             found = read_stored_tail(stored, tail)
-            if found.target_end >= 0 and not map_reaches(stored, found.target_end):
-                logs.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
+            reached = found.target_end if (first := judged_from(stored, tail)) < 0 else first + 1
+            if reached >= 0 and not map_reaches(stored, reached):
+                logs.stored[driver.name.source] = stored = await self._unfolded(driver, stored, reached)
                 found = read_stored_tail(stored, tail)
+            if same_source and isinstance(found, ResumePoint) and found.how == REGRESSION and found.copied:
+                found = await self._compared(driver, found)
             if isinstance(found, Unknown):
                 return TargetGap(
                     flow=self._options.flow,
@@ -267,6 +280,13 @@ class PositionRecovery:
             tail_records=0,
             foreign=foreign,
         )
+
+    async def _compared(self, driver: LaneDriver, found: ResumePoint) -> ResumePoint | Unknown:
+        """Return where a lane continues behind late batches, unless their records are others than the map says."""
+        for run in found.copied:
+            if not await self._takeover.holds(driver.name, run):
+                return Unknown(expected=found.target_next, found=run.target, cause=NOT_OF_THE_MAP)
+        return found
 
     async def _altered(self, driver: LaneDriver, logs: LogOffsets, stored: ForeignPosition) -> ResumePoint:
         """Return where a lane continues after its position was set: what the target held by then does not matter."""

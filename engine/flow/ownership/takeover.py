@@ -65,6 +65,15 @@ class Takeover:
                 break
         return _taken(reach.source_next, offsets, places, behind)
 
+    async def holds(self, name: LaneName, run: MapRun) -> bool:
+        """Whether the last record of a run is the same on both sides; raises as the reads of `Cluster` do."""
+        configs = await self._target.topic_configs([name.target.topic], [_STAMP])
+        timed = configs[name.target.topic].get(_STAMP) != "LogAppendTime"
+        source, target = run.source + run.count - 1, run.target + run.count - 1
+        _, ours = await self._prints(self._source, name.source, source, source + 1, timed=timed)
+        _, theirs = await self._prints(self._target, name.target, target, target + 1, timed=timed)
+        return len(ours) == 1 and ours == theirs
+
     async def _prints(
         self, cluster: Cluster, partition: TopicPartition, first: int, end: int, *, timed: bool
     ) -> tuple["array[int]", "array[int]"]:

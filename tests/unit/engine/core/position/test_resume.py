@@ -1,9 +1,11 @@
 """The end of the copy, from a position and the target's batch headers."""
 
+import msgspec
 import pytest
 
+from engine.core.offset_map.map_runs import MapRun
 from engine.core.position.position import SEQUENCE_SPAN, Position, Run
-from engine.core.position.resume import REGRESSION, ResumePoint, Tail, TailBatch, Unknown, read_tail
+from engine.core.position.resume import REGRESSION, ResumePoint, Tail, TailBatch, Unknown, judged_from, read_tail
 from tests.unit.engine.core.positions import position
 
 OURS = (41, 3)
@@ -231,3 +233,62 @@ def test_a_hole_in_what_a_cut_log_still_has_is_not_built_on() -> None:
     assert (answer.found, "missing" in answer.cause) == (52, True)
     thinned = found(at, ours(50, 0, 2), ours(57, 7, 3), end=60)  # the cleaner's holes are holes in the offsets too
     assert (thinned.source_next, thinned.how) == (110, REGRESSION)
+
+
+# --- requests of an earlier owner that a broker took up late ----------------------------------------------------------
+
+EARLIER = (41, 2)
+OUR_MAP = (MapRun(90, 40, 10), MapRun(100, 51, 3), MapRun(110, 54, 20))
+"""Records up to target offset 49, the barrier of this epoch at 50, then its own; the source has no 103 to 109."""
+
+
+def cut_off(*batches: TailBatch, tail: tuple[MapRun, ...] = OUR_MAP, end: int | None = None) -> object:
+    at = msgspec.structs.replace(position(130, 74, 23, ((23, 130),)), map_tail=tail)
+    return read(at, ours(45, 700, 5, EARLIER), *batches, end=end)
+
+
+@pytest.mark.parametrize(
+    ("late", "source_next", "copied"),
+    [
+        ((ours(50, 705, 1, EARLIER),), 101, ((100, 50, 1),)),
+        ((ours(50, 705, 3, EARLIER),), 103, ((100, 50, 3),)),
+        ((ours(50, 705, 4, EARLIER),), 111, ((100, 50, 3), (110, 53, 1))),
+        ((ours(50, 705, 2, EARLIER), ours(52, 707, 6, EARLIER)), 115, ((100, 50, 3), (110, 53, 5))),
+    ],
+)
+def test_late_requests_of_an_earlier_owner_are_counted_by_their_records_and_not_by_their_offsets(
+    late: tuple[TailBatch, ...], source_next: int, copied: tuple[tuple[int, int, int], ...]
+) -> None:
+    """A leader by an unclean election has them where the map has this owner's barrier."""
+    end = late[-1].next_offset
+    answer = cut_off(*late, marker(end, NEWER))
+    assert isinstance(answer, ResumePoint)
+    assert (answer.source_next, answer.how, answer.target_end) == (source_next, REGRESSION, end)
+    assert (answer.target_next, answer.copied, answer.foreign) == (end + 1, copied, ())
+
+
+def test_late_requests_with_records_that_the_map_does_not_have_are_unknown() -> None:
+    answer = cut_off(ours(50, 705, 3, EARLIER), marker(53, NEWER), tail=OUR_MAP[:1])
+    assert isinstance(answer, Unknown)
+    assert (answer.found, "earlier owner" in answer.cause) == (50, True)
+
+
+def test_a_log_that_has_this_owners_barrier_has_no_late_requests() -> None:
+    answer = cut_off(marker(50), ours(51, 0, 3), marker(54, NEWER))
+    assert isinstance(answer, ResumePoint)
+    assert (answer.source_next, answer.copied) == (103, ())
+
+
+def test_a_log_that_ends_before_this_owners_barrier_is_known_by_the_map() -> None:
+    answer = cut_off(marker(50, NEWER))
+    assert isinstance(answer, ResumePoint)
+    assert (answer.source_next, answer.target_end, answer.copied) == (100, 50, ())
+
+
+def test_how_far_back_the_map_must_reach() -> None:
+    at = msgspec.structs.replace(position(130, 74, 23, ((23, 130),)), map_tail=OUR_MAP)
+    older, late = ours(45, 700, 5, EARLIER), ours(50, 705, 3, EARLIER)
+    assert judged_from(at, Tail(log_start=0, end=53, batches=(older, late))) == 45
+    assert judged_from(at, Tail(log_start=0, end=54, batches=(older, marker(50), ours(51, 0, 3)))) == -1
+    assert judged_from(at, Tail(log_start=0, end=74, batches=(ours(73, 22, 1),))) == -1
+    assert judged_from(at, Tail(log_start=0, end=53, batches=())) == -1

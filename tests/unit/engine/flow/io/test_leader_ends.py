@@ -1,7 +1,8 @@
 """A target whose new leader lost acknowledged records: detected before anything is appended behind the hole."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,11 +11,17 @@ from engine.core.events.events import OwnershipLost, Resumed, SourceGap, TargetC
 from engine.core.lane.states import State
 from engine.flow.io import leader_ends as leader_ends
 from engine.flow.ports.ports import Leader
+from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
+from tests.fakes.target_log import decoded
 from tests.unit.engine.core.maps import records_of
 from tests.unit.engine.flow.stage import Stage, until
 
 COPY = TopicPartition("A.t", 0)
+
+
+def keys(payload: bytes) -> list[int]:
+    return [int(record.key or b"") for record in decoded(payload)]
 
 
 def mapped(stage: Stage) -> dict[int, int]:
@@ -122,6 +129,47 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
         await stage.acknowledged()
         assert mapped(stage) == stage.targets[0].places()
     assert stage.whole()
+
+
+@asynccontextmanager
+async def cut_off_with_late_requests(stage: Cut, *, of_record: int) -> AsyncIterator[None]:
+    """A second owner copies source records 6 and 7; the new leader has a late batch of the first one instead."""
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
+        stage.more()
+        await until(stage.written_down)
+        log = stage.targets[0]
+        first = next(stored for stored in log.batches if stored.payload).header
+        late = bytearray(next(one.payload for one in log.batches if one.payload and of_record in keys(one.payload)))
+        restamp(late, 0, read_header(late, 0), first.producer_id, first.producer_epoch, 6)
+        stage.lose(7)
+        log.store_late(bytes(late))
+        yield
+
+
+async def test_late_requests_of_an_earlier_owner_are_not_copied_again() -> None:
+    """They are where the map has the barrier of the owner that is cut off, so its offsets are one higher."""
+    stage = Cut()
+    async with cut_off_with_late_requests(stage, of_record=6):
+        await until(lambda: stage.told(TargetCut))
+        stage.more()
+        await stage.acknowledged()
+        assert mapped(stage) == stage.targets[0].places()
+    assert stage.whole()
+
+
+async def test_late_requests_with_other_records_than_the_map_says_stop_the_lane() -> None:
+    stage = Cut()
+    async with cut_off_with_late_requests(stage, of_record=2):
+        await until(lambda: stage.told(TargetGap))
+    (gap,) = stage.told(TargetGap)
+    assert isinstance(gap, TargetGap)
+    assert "earlier owner" in gap.cause
 
 
 async def test_a_loss_beyond_everything_we_appended_stops_the_lane() -> None:
