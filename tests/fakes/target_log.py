@@ -138,8 +138,12 @@ class TargetLog:
     def store_late(self, payload: bytes) -> None:
         """Append what a broker took up before it learnt that it does not lead: of an epoch that it knew then."""
         header = read_header(memoryview(payload), 0)
-        ids = header.producer_id, header.producer_epoch, header.base_sequence
-        self._store(payload, *ids, header.record_count)
+        first, last = header.base_sequence, (header.base_sequence + header.last_offset_delta) % SPAN
+        base = self._store(payload, header.producer_id, header.producer_epoch, first, header.record_count)
+        known = self.producers.setdefault(
+            header.producer_id, Remembered(header.producer_epoch, deque(maxlen=_REMEMBERED))
+        )
+        known.batches.append((first, last, base))
 
     def _store(self, payload: bytes, producer_id: int, epoch: int, sequence: int, count: int) -> int:
         base, self.end = self.end, self.end + count

@@ -91,12 +91,12 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     """Find where the copy ended.
 
     The tail must have been read from `position.target_next` on (or from the log start if that is higher), from one
-    offset earlier if records may have been lost, and from as far back as possible if `doubtful` is true.
+    offset earlier if records may have been lost, and from as far back as possible if `may_be_late` is true.
     """
+    late = _late(position, tail)
+    if late:
+        return _behind_late(position, tail, late)
     if doubtful(position, tail):
-        late = _late(position, tail)
-        if late:
-            return _behind_late(position, tail, late)
         ours = _last_of_ours(position, tail)
         if isinstance(ours, Unknown):
             return ours
@@ -135,9 +135,16 @@ def _overwritten(position: Position, tail: Tail) -> bool:
     )
 
 
+def may_be_late(position: Position, tail: Tail) -> bool:
+    """Whether an older epoch may have appended after the position's barrier was lost; more must be read to know."""
+    return doubtful(position, tail) or any(
+        _is_older(position, batch) and batch.next_offset > position.target_next for batch in tail.batches
+    )
+
+
 def judged_from(position: Position, tail: Tail) -> int:
     """Return the target offset that the map's tail must reach back to, so that `_late` sees all; -1 for none."""
-    if not doubtful(position, tail) or _has_own_epoch(position, tail):
+    if not may_be_late(position, tail) or _has_own_epoch(position, tail):
         return -1
     return next((batch.base_offset for batch in tail.batches if _is_older(position, batch)), -1)
 
@@ -153,7 +160,7 @@ def _late(position: Position, tail: Tail) -> list[TailBatch]:
     the map's offsets are of another log from the first late batch on; the order of the records is the same.
     """
     known = position.map_tail
-    if not known or _has_own_epoch(position, tail):
+    if not known or not may_be_late(position, tail) or _has_own_epoch(position, tail):
         return []
     reached = known[0].target
     older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
@@ -175,10 +182,16 @@ def _has_own_epoch(position: Position, tail: Tail) -> bool:
 
 
 def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> ResumePoint | Unknown:
-    """Continue behind late batches: their records are those that the map has from there on, in the same order."""
+    """Continue behind late batches: their records are those that the map has from there on, in the same order.
+
+    If there are more, they are those behind the position, as far as its runs go. The earlier owner knew of holes that
+    these runs may not have; whoever continues must compare the records (`PositionRecovery.find`).
+    """
     end = late[-1].next_offset
-    known = (run for run in position.map_tail if run.target >= late[0].base_offset)
-    again = ((run.source + step) for run in known for step in range(run.count))
+    known = [(run.source, run.count) for run in position.map_tail if run.target >= late[0].base_offset]
+    most = sum(batch.next_offset - batch.base_offset for batch in late)
+    behind = stretches(position.runs_until(position.sequence + most), position.sequence, most)
+    again = (source + step for source, count in (*known, *behind) for step in range(count))
     copied: list[MapRun] = []
     for batch in late:
         offsets = range(batch.base_offset, batch.next_offset)

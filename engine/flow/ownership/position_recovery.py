@@ -22,8 +22,8 @@ from engine.core.position.resume import (
     Tail,
     TailBatch,
     Unknown,
-    doubtful,
     judged_from,
+    may_be_late,
     ranges_of,
 )
 from engine.core.position.stored_tail import read_stored_tail
@@ -367,7 +367,7 @@ class PositionRecovery:
         batches: Sequence[TailBatch] = ()
         if end >= stored.target_next:
             batches = await tail_headers(self._target, target, stored, start, end, before=look_before)
-        if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
+        if may_be_late(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):

@@ -267,8 +267,27 @@ def test_late_requests_of_an_earlier_owner_are_counted_by_their_records_and_not_
     assert (answer.target_next, answer.copied, answer.foreign) == (end + 1, copied, ())
 
 
-def test_late_requests_with_records_that_the_map_does_not_have_are_unknown() -> None:
-    answer = cut_off(ours(50, 705, 3, EARLIER), marker(53, NEWER), tail=OUR_MAP[:1])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_late_requests_with_more_records_than_this_owner_appended(at_once: bool) -> None:
+    """The rest are those behind the position, as its runs have them; 102 is one of the source's markers."""
+    at = position(100, 51, 0, ((0, 100), (2, 103)))
+    at = msgspec.structs.replace(at, map_tail=OUR_MAP[:1])
+    spans = [(0, 5)] if at_once else [(step, 1) for step in range(5)]
+    late = [ours(50 + step, 705 + step, count, EARLIER) for step, count in spans]
+    answer = found(at, ours(45, 700, 5, EARLIER), *late, marker(55, NEWER))
+    assert (answer.source_next, answer.how, answer.foreign) == (106, REGRESSION, ())
+    assert answer.copied == ((100, 50, 2), (103, 52, 3))
+    some = msgspec.structs.replace(
+        at, source_next=101, target_next=52, sequence=1, map_tail=(*OUR_MAP[:1], MapRun(100, 51, 1))
+    )
+    assert found(some, ours(45, 700, 5, EARLIER), *late, marker(55, NEWER)) == msgspec.structs.replace(
+        answer, sequence=1
+    )
+
+
+def test_late_requests_with_records_that_no_run_has_are_unknown() -> None:
+    at = msgspec.structs.replace(position(100, 51, 0, ()), map_tail=OUR_MAP[:1])
+    answer = read(at, ours(45, 700, 5, EARLIER), ours(50, 705, 3, EARLIER), marker(53, NEWER))
     assert isinstance(answer, Unknown)
     assert (answer.found, "earlier owner" in answer.cause) == (50, True)
 

@@ -13,15 +13,10 @@ from engine.flow.io import leader_ends as leader_ends
 from engine.flow.ports.ports import Leader
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
-from tests.fakes.target_log import decoded
 from tests.unit.engine.core.maps import records_of
 from tests.unit.engine.flow.stage import Stage, until
 
 COPY = TopicPartition("A.t", 0)
-
-
-def keys(payload: bytes) -> list[int]:
-    return [int(record.key or b"") for record in decoded(payload)]
 
 
 def mapped(stage: Stage) -> dict[int, int]:
@@ -132,8 +127,11 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
 
 
 @asynccontextmanager
-async def cut_off_with_late_requests(stage: Cut, *, of_record: int) -> AsyncIterator[None]:
-    """A second owner copies source records 6 and 7; the new leader has a late batch of the first one instead."""
+async def cut_off_with_late_requests(stage: Cut, *late: int) -> AsyncIterator[None]:
+    """A second owner copies a fourth batch; the new leader has late batches of the first one instead.
+
+    `late`: which batches of the source. The source has five more by then.
+    """
     stage.assign()
     async with stage.running():
         await stage.fill()
@@ -143,20 +141,26 @@ async def cut_off_with_late_requests(stage: Cut, *, of_record: int) -> AsyncIter
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         stage.more()
         await until(stage.written_down)
-        log = stage.targets[0]
+        for _ in range(5):
+            stage.sources[0].data(2)
+        log, sequence = stage.targets[0], 6
         first = next(stored for stored in log.batches if stored.payload).header
-        late = bytearray(next(one.payload for one in log.batches if one.payload and of_record in keys(one.payload)))
-        restamp(late, 0, read_header(late, 0), first.producer_id, first.producer_epoch, 6)
         stage.lose(7)
-        log.store_late(bytes(late))
+        for number in late:
+            batch = bytearray(stage.sources[0].batches[number].encode())
+            restamp(batch, 0, read_header(batch, 0), first.producer_id, first.producer_epoch, sequence)
+            log.store_late(bytes(batch))
+            sequence += 2
         yield
 
 
-async def test_late_requests_of_an_earlier_owner_are_not_copied_again() -> None:
+@pytest.mark.parametrize("late", [(3,), (3, 4), (3, 4, 5)])
+async def test_late_requests_of_an_earlier_owner_are_not_copied_again(late: tuple[int, ...]) -> None:
     """They are where the map has the barrier of the owner that is cut off, so its offsets are one higher."""
     stage = Cut()
-    async with cut_off_with_late_requests(stage, of_record=6):
-        await until(lambda: stage.told(TargetCut))
+    async with cut_off_with_late_requests(stage, *late):
+        stage.a.grow()
+        await until(lambda: stage.told(TargetCut) and stage.written_down())
         stage.more()
         await stage.acknowledged()
         assert mapped(stage) == stage.targets[0].places()
@@ -165,7 +169,7 @@ async def test_late_requests_of_an_earlier_owner_are_not_copied_again() -> None:
 
 async def test_late_requests_with_other_records_than_the_map_says_stop_the_lane() -> None:
     stage = Cut()
-    async with cut_off_with_late_requests(stage, of_record=2):
+    async with cut_off_with_late_requests(stage, 1):
         await until(lambda: stage.told(TargetGap))
     (gap,) = stage.told(TargetGap)
     assert isinstance(gap, TargetGap)
