@@ -50,8 +50,7 @@ class Takeover:
         most = min(reach.source_end - reach.source_next, reach.target_end - reach.target_start)
         if most <= 0 or reach.source_next < reach.source_start:
             return TakenOver(source_next=reach.source_next, records=0)
-        configs = await self._target.topic_configs([name.target.topic], [_STAMP])
-        timed = configs[name.target.topic].get(_STAMP) != "LogAppendTime"
+        timed = await self._keeps_times(name.target.topic)
         earliest = max(reach.source_start, reach.source_next - _BEFORE)
         _, before = await self._prints(self._source, name.source, earliest, reach.source_next, timed=timed)
         for window in _WINDOWS:
@@ -67,12 +66,20 @@ class Takeover:
 
     async def holds(self, name: LaneName, run: MapRun) -> bool:
         """Whether the last record of a run is the same on both sides; raises as the reads of `Cluster` do."""
-        configs = await self._target.topic_configs([name.target.topic], [_STAMP])
-        timed = configs[name.target.topic].get(_STAMP) != "LogAppendTime"
+        if await self._are_equal(name, run, timed=True):
+            return True
+        return not await self._keeps_times(name.target.topic) and await self._are_equal(name, run, timed=False)
+
+    async def _are_equal(self, name: LaneName, run: MapRun, *, timed: bool) -> bool:
         source, target = run.source + run.count - 1, run.target + run.count - 1
         _, ours = await self._prints(self._source, name.source, source, source + 1, timed=timed)
         _, theirs = await self._prints(self._target, name.target, target, target + 1, timed=timed)
         return len(ours) == 1 and ours == theirs
+
+    async def _keeps_times(self, topic: str) -> bool:
+        """Whether the target stores the times that it gets, and not its own."""
+        configs = await self._target.topic_configs([topic], [_STAMP])
+        return configs[topic].get(_STAMP) != "LogAppendTime"
 
     async def _prints(
         self, cluster: Cluster, partition: TopicPartition, first: int, end: int, *, timed: bool

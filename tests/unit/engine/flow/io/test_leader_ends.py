@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 
 import pytest
 
@@ -127,10 +128,10 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
 
 
 @asynccontextmanager
-async def cut_off_with_late_requests(stage: Cut, *late: int) -> AsyncIterator[None]:
+async def cut_off_with_late_requests(stage: Cut, *late: int, stamped_ms: int = 0) -> AsyncIterator[None]:
     """A second owner copies a fourth batch; the new leader has late batches of the first one instead.
 
-    `late`: which batches of the source. The source has five more by then.
+    `late`: which batches of the source, which has five more by then. `stamped_ms`: how much later than there.
     """
     stage.assign()
     async with stage.running():
@@ -147,7 +148,9 @@ async def cut_off_with_late_requests(stage: Cut, *late: int) -> AsyncIterator[No
         first = next(stored for stored in log.batches if stored.payload).header
         stage.lose(7)
         for number in late:
-            batch = bytearray(stage.sources[0].batches[number].encode())
+            taken = copy(stage.sources[0].batches[number])
+            taken.born_ms += stamped_ms
+            batch = bytearray(taken.encode())
             restamp(batch, 0, read_header(batch, 0), first.producer_id, first.producer_epoch, sequence)
             log.store_late(bytes(batch))
             sequence += 2
@@ -167,9 +170,18 @@ async def test_late_requests_of_an_earlier_owner_are_not_copied_again(late: tupl
     assert stage.whole()
 
 
-async def test_late_requests_with_other_records_than_the_map_says_stop_the_lane() -> None:
+async def test_late_requests_in_a_topic_with_times_of_its_own_are_known_by_the_rest() -> None:
     stage = Cut()
-    async with cut_off_with_late_requests(stage, 1):
+    stage.b.configs["A.t"] = {"message.timestamp.type": "LogAppendTime"}
+    async with cut_off_with_late_requests(stage, 3, 4, stamped_ms=1000):
+        await until(lambda: stage.told(TargetCut) and stage.written_down())
+    assert stage.copied()[:10] == list(range(10))
+
+
+@pytest.mark.parametrize(("late", "stamped_ms"), [(1, 0), (3, 1000)], ids=["other records", "other times"])
+async def test_late_requests_with_other_records_than_the_map_says_stop_the_lane(late: int, stamped_ms: int) -> None:
+    stage = Cut()
+    async with cut_off_with_late_requests(stage, late, stamped_ms=stamped_ms):
         await until(lambda: stage.told(TargetGap))
     (gap,) = stage.told(TargetGap)
     assert isinstance(gap, TargetGap)
