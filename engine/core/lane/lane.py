@@ -56,7 +56,7 @@ from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
 from engine.core.position.position import Position
-from engine.core.position.resume import REGRESSION, ResumePoint, Tail, Unknown, may_be_late, read_tail
+from engine.core.position.resume import Tail, Unknown, may_be_late, read_tail
 from engine.core.position.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
 from engine.wire.merging.survey import BatchStretch
@@ -446,9 +446,9 @@ class Lane:
         """Settle unknown outcomes by the log: acknowledge the batches that it holds, send the others again."""
         if self.state is not State.SETTLING:
             return NOTHING
-        found = read_tail(self.position, tail)
-        if may_be_late(self.position, tail) or (isinstance(found, ResumePoint) and found.how == REGRESSION):
+        if may_be_late(self.position, tail):
             return (Reacquire("the target lost records that it had acknowledged"),)
+        found = read_tail(self.position, tail)
         if isinstance(found, Unknown):
             return (self._no_end(found.expected, found.found, found.cause),)
         waiting = self.pieces.waiting

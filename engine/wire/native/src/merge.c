@@ -249,6 +249,11 @@ static int describe(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *
 
 static int codec_of(const uint8_t *batch) { return read_u16(batch + ATTRIBUTES_AT) & CODEC_MASK; }
 
+static int open_plain(const uint8_t *data, Py_ssize_t at, Py_ssize_t end, Source *s, int64_t *whole) {
+    int found = describe(data, at, end, s, whole);
+    return found == WRITTEN && codec_of(data + at) != NONE ? UNFIT : found;
+}
+
 /* Lets Python inflate the records of a source. FULL if they do not inflate, or to more than what is left. */
 static int inflate_in_python(Opener *o, int codec, Source *s) {
     const char *stored = (const char *)s->raw + s->at;
@@ -325,10 +330,8 @@ static int merge_region(Target *t, Opener *o, const Py_buffer *view, Place *plac
     while (place->at < view->len) {
         Source source;
         int64_t whole;
-        int found = o == NULL ? describe(data, place->at, view->len, &source, &whole)
+        int found = o == NULL ? open_plain(data, place->at, view->len, &source, &whole)
                               : open_any(o, data, place->at, view->len, &source, &whole);
-        if (found == WRITTEN && o == NULL && codec_of(data + place->at) != NONE)
-            found = UNFIT;
         if (found == WRITTEN) {
             int is_based = place->batches != 0 || choose_base(t, data + place->at, &source);
             found = is_based ? add_source(t, &source) : UNFIT;

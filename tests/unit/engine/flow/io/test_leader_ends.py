@@ -108,8 +108,9 @@ async def test_what_the_source_no_longer_has_is_a_gap_with_its_exact_range() -> 
     assert (gap.first, gap.last) == (2, 3)
 
 
-async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> None:
-    stage = Cut()
+@asynccontextmanager
+async def a_second_owner(stage: Cut) -> AsyncIterator[None]:
+    """One owner copies three batches, and the next one, which runs, a fourth."""
     stage.assign()
     async with stage.running():
         await stage.fill()
@@ -119,6 +120,12 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         stage.more()
         await until(stage.written_down)
+        yield
+
+
+async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> None:
+    stage = Cut()
+    async with a_second_owner(stage):
         stage.lose(3)
         await until(lambda: stage.told(TargetCut))
         stage.more()
@@ -133,15 +140,7 @@ async def cut_off_with_late_requests(stage: Cut, *late: int, stamped_ms: int = 0
 
     `late`: which batches of the source, which has five more by then. `stamped_ms`: how much later than there.
     """
-    stage.assign()
-    async with stage.running():
-        await stage.fill()
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
-        stage.more()
-        await until(stage.written_down)
+    async with a_second_owner(stage):
         for _ in range(5):
             stage.sources[0].data(2)
         log, sequence = stage.targets[0], 6
