@@ -1,8 +1,6 @@
 /* Reads LZ4 frames: engine/wire/frames/lz4.py in C. What is not exactly as the format says is left to the Python way. */
 #include "native.h"
 
-#include <stdlib.h>
-
 enum { FRAME_MAGIC = 0x184D2204, SHORT_HEADER = 7, LONG_HEADER = 15, SIZE_BYTES = 4, CHECKSUM_BYTES = 4 };
 enum { VERSION_BITS = 0xE3, INDEPENDENT_BLOCKS = 0x60, CONTENT_SIZE_BIT = 0x08, BLOCK_CHECKSUM_BIT = 0x10 };
 enum { LEAST_MATCH = 4, LAST_LITERALS = 5, LAST_MATCH = 12, MOST_EXPANSION = 255 };
@@ -71,18 +69,6 @@ static Py_ssize_t inflate_block(const uint8_t *at, size_t size, uint8_t *out, si
     return -1;
 }
 
-static int make_room(Inflated *to, size_t wanted) {
-    if (to->room - to->size >= wanted)
-        return 1;
-    size_t room = to->size + to->room / 2 + wanted;
-    uint8_t *grown = realloc(to->bytes, room);
-    if (grown == NULL)
-        return 0;
-    to->bytes = grown;
-    to->room = room;
-    return 1;
-}
-
 /* The largest block of a frame, by its BD byte; 0 for a byte that says something else. */
 static size_t largest_block(uint8_t descriptor) {
     int step = (descriptor >> 4) - 4;
@@ -105,7 +91,7 @@ int lz4_inflate(const uint8_t *frame, size_t size, size_t most, Inflated *to) {
             return LZ4_UNFIT;
         int is_stored = (word & STORED_BIT) != 0;
         size_t room = is_stored ? block : block > largest / MOST_EXPANSION ? largest : MOST_EXPANSION * block;
-        if (!make_room(to, room))
+        if (!make_room(&to->bytes, &to->room, to->size, room))
             return LZ4_NO_MEMORY;
         Py_ssize_t made = (Py_ssize_t)block;
         if (is_stored)

@@ -64,18 +64,6 @@ static inline size_t write_varint(uint8_t *out, int64_t value) {
     return size;
 }
 
-static int make_room(Target *t, size_t wanted) {
-    if (t->room >= t->size + wanted) /* not a difference: before the first call there is less room than the header */
-        return 1;
-    size_t room = t->size + t->room / 2 + wanted;
-    uint8_t *grown = realloc(t->bytes, room);
-    if (grown == NULL)
-        return 0;
-    t->bytes = grown;
-    t->room = room;
-    return 1;
-}
-
 static int add_run(Target *t, int64_t index, int64_t source_offset) {
     if (t->run_count == t->run_room) {
         size_t room = 2 * t->run_room + 8;
@@ -112,7 +100,7 @@ static int add_record(Target *t, const Source *s, int64_t shift_ms, Py_ssize_t *
     else if (__builtin_add_overflow(timestamp_delta, shift_ms, &new_timestamp_delta))
         return UNFIT;
     int64_t source_offset = s->base_offset + offset_delta;
-    if (!make_room(t, (size_t)(end - start) + GROWTH))
+    if (!make_room(&t->bytes, &t->room, t->size, (size_t)(end - start) + GROWTH))
         return FAILED;
     if (source_offset != t->next_offset || t->run_count == 0) {
         if (!add_run(t, t->records, source_offset))
@@ -357,7 +345,7 @@ static int merge_regions(Target *t, Opener *o, PyObject *regions, Place *place) 
             break;
         }
         size_t guess = (size_t)view.len < t->most ? (size_t)view.len : t->most;
-        found = make_room(t, HEADER_BYTES + guess) ? merge_region(t, o, &view, place) : FAILED;
+        found = make_room(&t->bytes, &t->room, t->size, HEADER_BYTES + guess) ? merge_region(t, o, &view, place) : FAILED;
         PyBuffer_Release(&view);
         Py_DECREF(one);
         if (found == WRITTEN) {
@@ -454,7 +442,7 @@ PyObject *native_write_areas(PyObject *self, PyObject *const *args, Py_ssize_t c
                 PyErr_Format(PyExc_ValueError, "write_areas: %lld to %lld of %zd bytes", n[0], n[1], view.len);
             } else {
                 Source source = {view.buf, (Py_ssize_t)n[0], (Py_ssize_t)n[1], n[2], n[3], n[4], n[5], n[6], is_flat};
-                found = make_room(&t, (size_t)(n[1] - n[0])) ? add_source(&t, &source) : FAILED;
+                found = make_room(&t.bytes, &t.room, t.size, (size_t)(n[1] - n[0])) ? add_source(&t, &source) : FAILED;
             }
             PyBuffer_Release(&view);
         } else if (one != NULL && !PyErr_Occurred()) {

@@ -11,6 +11,7 @@
 #include <Python.h>
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The header of a batch, format v2: engine/wire/header.py. */
@@ -69,6 +70,20 @@ uint32_t crc32c_by_table(const uint8_t *data, size_t size);
  * bytes xor the CRC of the new ones. */
 uint32_t crc32c_behind(uint32_t change, size_t after);
 int crc32c_in_hardware(void);
+
+/* Makes `bytes`, of which `size` are used, grow by `wanted`; 0 without memory. `room`: how many there are. Here, so that
+ * it costs no call for each record. */
+static inline int make_room(uint8_t **bytes, size_t *room, size_t size, size_t wanted) {
+    if (*room >= size + wanted) /* not a difference: before the first call there may be less room than the header */
+        return 1;
+    size_t larger = size + *room / 2 + wanted;
+    uint8_t *grown = (uint8_t *)realloc(*bytes, larger);
+    if (grown == NULL)
+        return 0;
+    *bytes = grown;
+    *room = larger;
+    return 1;
+}
 
 /* lz4.c: what a frame holds, in memory that is used again; free `bytes` at the end. */
 typedef struct {
