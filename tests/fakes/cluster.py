@@ -159,6 +159,10 @@ class FakeCluster:
             return NONE
         return FENCED_LEADER_EPOCH if want.leader_epoch < epoch else UNKNOWN_LEADER_EPOCH
 
+    def led(self, partition: TopicPartition) -> TargetLog:
+        """Return the log of a copy, which the present leader has taken over."""
+        return self.targets[partition].lead(self.leader[partition].epoch)
+
     def _led(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             if partition not in self.leader:
@@ -194,7 +198,8 @@ class FakeCluster:
 
     async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         self.fail("epoch ends", list(epochs))
-        return {one: self.sources[one].epoch_end(epoch) for one, epoch in epochs.items() if one in self.leader}
+        logs = {one: self.sources.get(one) or self.led(one) for one in epochs if one in self.leader}
+        return {one: log.epoch_end(epochs[one]) for one, log in logs.items()}
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         self.begun("acquire")
@@ -228,7 +233,7 @@ class FakeCluster:
         await asyncio.sleep(0)
         if self.fenced:
             for partition in partitions:
-                assert self.targets[partition].marker(producer_id, epoch) == NONE
+                assert self.led(partition).marker(producer_id, epoch) == NONE
 
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
         self.begun("keep alive")
@@ -263,7 +268,7 @@ class FakeCluster:
         for partition in self.transactions.pop(transactional_id, ()):
             if committing and partition in self.unmarked:
                 continue
-            assert self.targets[partition].marker(producer_id, epoch, committing=committing) == NONE
+            assert self.led(partition).marker(producer_id, epoch, committing=committing) == NONE
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         self.fail("producers", partitions)

@@ -66,6 +66,17 @@ def _encode(
     return bytes(batch)
 
 
+def epoch_end(epochs: list[tuple[int, int]], log_end: int, epoch: int) -> EpochEnd:
+    """Return where a log ends that holds no epoch above this one (LeaderEpochFileCache.endOffsetFor).
+
+    `epochs`: (leader epoch, its first offset), in order.
+    """
+    if epoch > epochs[-1][0]:
+        return EpochEnd(-1, -1)
+    end = next((start for one, start in epochs if one > epoch), log_end)
+    return EpochEnd(max((one for one, _ in epochs if one <= epoch), default=epoch), end)
+
+
 class SourceLog:
     """A partition of the source, as its leader has it and as a replica has it whose cleaner is late."""
 
@@ -178,11 +189,8 @@ class SourceLog:
         return (found, end) if found < epoch or end < offset else None
 
     def epoch_end(self, epoch: int) -> EpochEnd:
-        """Return where the log ends that holds no epoch above this one (LeaderEpochFileCache.endOffsetFor)."""
-        if epoch > self.epochs[-1][0]:
-            return EpochEnd(-1, -1)
-        end = next((start for one, start in self.epochs if one > epoch), self.end)
-        return EpochEnd(max((one for one, _ in self.epochs if one <= epoch), default=epoch), end)
+        """Return where the log ends that holds no epoch above this one."""
+        return epoch_end(self.epochs, self.end, epoch)
 
     def content(self, wanted: ContentRange) -> LogContent:
         """Count what a range holds, as `Cluster.read_content` does, a batch at a time."""

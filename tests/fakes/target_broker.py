@@ -72,7 +72,7 @@ class FakeTargetBroker:
             code = NOT_LEADER
         if code != NONE:
             return Outcome(append_kind(code), error_code=code)
-        log, payload = self._cluster.targets[one.partition], bytes(one.payload)
+        log, payload = self._cluster.led(one.partition), bytes(one.payload)
         code, base, index = log.append(payload)
         named = log.refused_indexes(payload) if index >= 0 else ()
         return Outcome(append_kind(code), base, code, record_index=index, record_indexes=named)

@@ -18,9 +18,11 @@ import msgspec
 
 from engine.core.position.resume import TailBatch
 from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
+from engine.flow.ports.ports import EpochEnd
 from engine.wire.batch import read_header
 from engine.wire.header import CONTROL_BIT, BatchHeader
 from engine.wire.records import Record, decode_records
+from tests.fakes.source_log import epoch_end
 
 NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
 DENIED = 29
@@ -82,6 +84,8 @@ class TargetLog:
         self.denied = False
         """Whether nobody may write: a broker says so before it looks at anything else."""
         self.producers: dict[int, Remembered] = {}
+        self.epochs: list[tuple[int, int]] = []
+        """(leader epoch, its first offset), in order."""
         self.takes_part: set[int] = set()
         """Producers whose open transaction this partition is in."""
         self.wrote: set[int] = set()
@@ -219,7 +223,18 @@ class TargetLog:
     def truncate(self, offset: int) -> None:
         """Lose whole batches from `offset` on, as an unclean election does."""
         self.batches = [stored for stored in self.batches if stored.header.next_offset <= offset]
+        self.epochs = [(epoch, start) for epoch, start in self.epochs if start < offset]
         self.end = offset
+
+    def lead(self, epoch: int) -> "TargetLog":
+        """Append by this leader epoch from now on; one that nothing was appended by is forgotten (KIP-101)."""
+        if epoch > max((known for known, _ in self.epochs), default=-1):
+            self.epochs = [(known, start) for known, start in self.epochs if start < self.end] + [(epoch, self.end)]
+        return self
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """Return where the log ends that holds no epoch above this one."""
+        return epoch_end(self.epochs, self.end, epoch)
 
     def at(self, timestamp_ms: int) -> int:
         """Return the offset of the first record that is as young, -1 without one."""

@@ -137,9 +137,19 @@ def _overwritten(position: Position, tail: Tail) -> bool:
 
 def may_be_late(position: Position, tail: Tail) -> bool:
     """Whether an older epoch may have appended after the position's barrier was lost; more must be read to know."""
+    behind = position.target_next + _follows_older(position)
     return doubtful(position, tail) or any(
-        _is_older(position, batch) and batch.next_offset > position.target_next for batch in tail.batches
+        _is_older(position, batch) and batch.next_offset >= behind for batch in tail.batches
     )
+
+
+def _follows_older(position: Position) -> bool:
+    """Whether a record of an older epoch may be the last before the position: of this one there is not even a barrier.
+
+    Such a record is in the map. Otherwise late requests end exactly where the position does.
+    """
+    known = position.map_tail
+    return position.sequence == 0 and (not known or source_at(known, position.target_next - 1) is not None)
 
 
 def judged_from(position: Position, tail: Tail) -> int:

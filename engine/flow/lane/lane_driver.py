@@ -28,6 +28,7 @@ from engine.core.lane.states import State
 from engine.core.mm2.sync_emitter import OffsetPair, SyncEmitter
 from engine.core.offset_map.map_blocks import map_topic
 from engine.core.position.position import Position
+from engine.core.position.resume import ResumePoint
 from engine.core.reports.lag import LagWatch
 from engine.core.reports.source_end import SourceEnd
 from engine.core.streams.block_stream import BlockStream
@@ -238,12 +239,14 @@ class LaneDriver:
         if self.lane.source_next >= self.end.offset:
             self.watch.caught_up_ms = self.end.at_ms
 
-    def begin(self, producer: Producer, resumed_by: str, last: OffsetPair | None, *, alone: bool) -> None:
+    def begin(
+        self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, marked: bool, alone: bool
+    ) -> None:
         """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next."""
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
-        self.ownership.begin(producer, resumed_by, topic_ids, alone=alone, now_s=now_s())
+        self.ownership.begin(producer, found.how, topic_ids, alone=alone, now_s=now_s())
         self.attempts.diverged(None)
-        self.leaders.trust()
+        self.leaders.begin(found.target_next, marked=marked)
         self.health.clear()
         self.positions.begin()
         self.blocks.begin()

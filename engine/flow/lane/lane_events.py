@@ -33,8 +33,8 @@ class LeaderEvents(Protocol):
     def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
         """A topic's id has changed since the lane's start: the topic was deleted and created again."""
 
-    def cut_off(self, driver: LaneDriver, end: int) -> None:
-        """The log of the target's new leader ends below the acknowledged end."""
+    def cut_off(self, driver: LaneDriver, why: str) -> None:
+        """The target's new leader lacks acknowledged records."""
 
 
 class LaneEvents(AppendEvents, FetchEvents, LeaderEvents, Protocol):

@@ -17,6 +17,8 @@ class LaneLeaders:
         """The broker with the nearest replica of the source partition, if the leader named one (KIP-392)."""
         self.verified = NOBODY
         """The target leader that is known to have every acknowledged record."""
+        self._verified_at = self._earlier_epoch = -1
+        """The acknowledged end when it was verified, and the leader epoch of the append before it; -1: not known."""
         self.doubted = False
         """Whether nothing may be appended until the end of the target leader's log is known."""
         self.faults = 0
@@ -73,7 +75,17 @@ class LaneLeaders:
         """Let nothing be appended until the target leader is verified; without an owner nothing is appended anyway."""
         self.doubted = is_owned
 
-    def trust(self) -> bool:
-        """Note that the target leader is verified; return whether the lane had to wait for that."""
+    def trust(self, target_next: int) -> bool:
+        """Note that the target leader has all up to `target_next`; return whether the lane had to wait for that."""
+        self._verified_at, self._earlier_epoch = target_next, self.epoch_at(target_next)
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted
+
+    def begin(self, target_next: int, *, marked: bool) -> None:
+        """Note that the target leader was read up to `target_next`. `marked`: it ends with this owner's barrier."""
+        self.trust(target_next)
+        self._earlier_epoch = self.target.epoch if marked else -1
+
+    def epoch_at(self, target_next: int) -> int:
+        """Return the leader epoch of this owner's last append, which ends at `target_next`; -1: not known."""
+        return self._earlier_epoch if target_next == self._verified_at else self.verified.epoch

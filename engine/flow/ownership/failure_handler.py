@@ -253,10 +253,9 @@ class FailureHandler:
         else:
             self._context.ownerless.set()
 
-    def cut_off(self, driver: LaneDriver, end: int) -> None:
-        """Acquire a lane again if its target ends below the acknowledged end; this rewinds it to what is left."""
-        below = f"the target ends at {end}, below the acknowledged end {driver.lane.target_next}: it lost records"
-        self.reacquire(driver, below, fenced=False)
+    def cut_off(self, driver: LaneDriver, why: str) -> None:
+        """Acquire a lane again whose target lacks acknowledged records; this rewinds it to what is left."""
+        self.reacquire(driver, why, fenced=False)
 
     def rejoin(self, driver: LaneDriver) -> None:
         """Acquire a lane again on a request from outside: its counts begin again at 0."""

@@ -362,8 +362,9 @@ class PositionRecovery:
             stored.producer_id,
             stored.producer_epoch,
         )
-        # Markers may fill the place of lost records: this owner's, or those of owners that never wrote a position.
-        look_before = before.end < stored.target_next or not successor
+        # Markers may fill the place of lost records: this owner's, or those of owners that never wrote a position. And
+        # late requests may, if the log ends where the position does.
+        look_before = min(before.end, end - fenced.marked) <= stored.target_next or not successor
         batches: Sequence[TailBatch] = ()
         if end >= stored.target_next:
             batches = await tail_headers(self._target, target, stored, start, end, before=look_before)

@@ -93,6 +93,6 @@ class LaneTraffic:
         """Handle a topic that was deleted and created again."""
         self._failures.changed_topic(driver, side, topic, expected, found)
 
-    def cut_off(self, driver: LaneDriver, end: int) -> None:
+    def cut_off(self, driver: LaneDriver, why: str) -> None:
         """Acquire a lane again whose target lost records."""
-        self._failures.cut_off(driver, end)
+        self._failures.cut_off(driver, why)

@@ -208,6 +208,15 @@ TABLE: tuple[Capability, ...] = (
         instead="nothing",
     ),
     Capability(
+        name="history of copies",
+        sides=_TARGET,
+        ways=((_of("OffsetsForLeaderEpoch", requests.OffsetsForLeaderEpoch),),),
+        since="2.1",
+        weight=Weight.GUARANTEE,
+        lost="a leader by unclean election with other records in place of acknowledged ones is known by its end only",
+        instead="raymirror may copy records again that such a leader has from requests of an earlier owner",
+    ),
+    Capability(
         name="refused records",
         sides=_TARGET,
         ways=((_produce(8),),),

@@ -5,7 +5,16 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun
 from engine.core.position.position import SEQUENCE_SPAN, Position, Run
-from engine.core.position.resume import REGRESSION, ResumePoint, Tail, TailBatch, Unknown, judged_from, read_tail
+from engine.core.position.resume import (
+    REGRESSION,
+    ResumePoint,
+    Tail,
+    TailBatch,
+    Unknown,
+    judged_from,
+    may_be_late,
+    read_tail,
+)
 from tests.unit.engine.core.positions import position
 
 OURS = (41, 3)
@@ -302,6 +311,24 @@ def test_a_log_that_ends_before_this_owners_barrier_is_known_by_the_map() -> Non
     answer = cut_off(marker(50, NEWER))
     assert isinstance(answer, ResumePoint)
     assert (answer.source_next, answer.target_end, answer.copied) == (100, 50, ())
+
+
+@pytest.mark.parametrize(
+    ("sequence", "tail", "is_late"),
+    [
+        (1, OUR_MAP[:2], True),  # this epoch has appended the record before the position
+        (0, OUR_MAP[:1], True),  # this epoch's barrier is before the position
+        (0, (*OUR_MAP[:1], MapRun(100, 50, 1)), False),  # without a barrier the position follows the earlier epoch
+        (0, (), False),  # what the map has there is in its blocks
+    ],
+)
+def test_a_record_of_an_earlier_owner_right_before_the_position_may_be_late(
+    sequence: int, tail: tuple[MapRun, ...], is_late: bool
+) -> None:
+    at = msgspec.structs.replace(position(101, 51, sequence, ((0, 101),)), map_tail=tail)
+    last, barrier = ours(50, 705, 1, EARLIER), marker(51, NEWER)
+    assert may_be_late(at, Tail(log_start=0, end=52, batches=(last, barrier))) is is_late
+    assert not may_be_late(at, Tail(log_start=0, end=52, batches=(ours(49, 704, 1, EARLIER), marker(51, NEWER))))
 
 
 def test_how_far_back_the_map_must_reach() -> None:

@@ -1,9 +1,10 @@
 """A target whose new leader lost acknowledged records: detected before anything is appended behind the hole."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +12,9 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import OwnershipLost, Resumed, SourceGap, TargetCut, TargetGap
 from engine.core.lane.states import State
 from engine.flow.io import leader_ends as leader_ends
-from engine.flow.ports.ports import Leader
+from engine.flow.io.leader_ends import LeaderEndVerifier
+from engine.flow.lane.lane_leaders import LaneLeaders
+from engine.flow.ports.ports import EpochEnd, Leader
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
 from tests.unit.engine.core.maps import records_of
@@ -109,16 +112,19 @@ async def test_what_the_source_no_longer_has_is_a_gap_with_its_exact_range() -> 
 
 
 @asynccontextmanager
-async def a_second_owner(stage: Cut) -> AsyncIterator[None]:
-    """One owner copies three batches, and the next one, which runs, a fourth."""
+async def a_second_owner(stage: Cut, count: int = 2, copies: int = 1) -> AsyncIterator[None]:
+    """One owner copies three batches, the next one, which runs under another leader, `copies` of `count` records."""
     stage.assign()
     async with stage.running():
         await stage.fill()
+    stage.b.leader[COPY] = Leader(1, 3, "id-A.t")
     stage.copier = stage.new_copier()
     stage.assign(epoch=2)
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
-        stage.more()
+        for _ in range(copies):
+            stage.sources[0].data(count)
+            stage.a.grow()
         await until(stage.written_down)
         yield
 
@@ -134,25 +140,30 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
     assert stage.whole()
 
 
+def elect_with_late_requests(stage: Cut, *late: int, count: int = 2, stamped_ms: int = 0) -> None:
+    """Elect a leader that has late requests of the first owner instead of all that the second one appended.
+
+    `late`: which batches of the source, which gets five more of `count` records. `stamped_ms`: how much later.
+    """
+    for _ in range(5):
+        stage.sources[0].data(count)
+    log, sequence = stage.targets[0], 6
+    first = next(stored for stored in log.batches if stored.payload).header
+    stage.lose(7)
+    for number in late:
+        taken = copy(stage.sources[0].batches[number])
+        taken.born_ms += stamped_ms
+        batch = bytearray(taken.encode())
+        restamp(batch, 0, read_header(batch, 0), first.producer_id, first.producer_epoch, sequence)
+        log.store_late(bytes(batch))
+        sequence += count
+
+
 @asynccontextmanager
 async def cut_off_with_late_requests(stage: Cut, *late: int, stamped_ms: int = 0) -> AsyncIterator[None]:
-    """A second owner copies a fourth batch; the new leader has late batches of the first one instead.
-
-    `late`: which batches of the source, which has five more by then. `stamped_ms`: how much later than there.
-    """
+    """A second owner has copied a fourth batch when such a leader is elected."""
     async with a_second_owner(stage):
-        for _ in range(5):
-            stage.sources[0].data(2)
-        log, sequence = stage.targets[0], 6
-        first = next(stored for stored in log.batches if stored.payload).header
-        stage.lose(7)
-        for number in late:
-            taken = copy(stage.sources[0].batches[number])
-            taken.born_ms += stamped_ms
-            batch = bytearray(taken.encode())
-            restamp(batch, 0, read_header(batch, 0), first.producer_id, first.producer_epoch, sequence)
-            log.store_late(bytes(batch))
-            sequence += 2
+        elect_with_late_requests(stage, *late, stamped_ms=stamped_ms)
         yield
 
 
@@ -165,6 +176,45 @@ async def test_late_requests_of_an_earlier_owner_are_not_copied_again(late: tupl
         await until(lambda: stage.told(TargetCut) and stage.written_down())
         stage.more()
         await stage.acknowledged()
+        assert mapped(stage) == stage.targets[0].places()
+    assert stage.whole()
+
+
+@pytest.mark.parametrize(
+    ("copies", "count", "late"),
+    [(0, 2, (3,)), (0, 2, (3, 4)), (0, 1, (3,)), (1, 1, (3, 4)), (2, 1, (3, 4, 5))],
+    ids=["barrier", "barrier, more", "barrier, as long", "one batch, as long", "two batches, as long"],
+)
+async def test_a_log_of_late_requests_that_does_not_end_below_is_not_taken_for_the_own_one(
+    copies: int, count: int, late: tuple[int, ...]
+) -> None:
+    """Its end says nothing; it lacks the leader epoch of the owner's last append."""
+    stage = Cut()
+    async with a_second_owner(stage, count, copies):
+        elect_with_late_requests(stage, *late, count=count)
+        assert stage.targets[0].end >= stage.driver().lane.target_next
+        stage.a.grow()
+        await until(lambda: stage.told(TargetCut) and stage.written_down())
+        stage.more()
+        await stage.acknowledged()
+        assert mapped(stage) == stage.targets[0].places()
+    assert stage.whole()
+
+
+@pytest.mark.parametrize(("copies", "late"), [(0, (3,)), (1, (3, 4)), (2, (3, 4, 5))])
+async def test_a_next_owner_finds_late_requests_that_end_where_the_position_does(
+    copies: int, late: tuple[int, ...]
+) -> None:
+    stage = Cut()
+    async with a_second_owner(stage, count=1, copies=copies):
+        pass
+    elect_with_late_requests(stage, *late, count=1)
+    assert stage.targets[0].end == stage.stored().target_next == 8 + copies
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=3)
+    async with stage.running():
+        stage.a.grow()
+        await until(lambda: stage.told(TargetCut) and stage.written_down())
         assert mapped(stage) == stage.targets[0].places()
     assert stage.whole()
 
@@ -215,6 +265,88 @@ async def test_a_new_leader_that_has_everything_is_believed() -> None:
         stage.more()
         await until(stage.whole)
     assert "acquire" not in begun
+
+
+async def test_a_leader_epoch_that_began_unseen_is_no_loss() -> None:
+    """Controllers raise it when in-sync replicas change, too: the same leader goes on, and refuses nothing."""
+    stage = Cut()
+    stage.assign()
+    begun: list[str] = []
+    async with stage.running():
+        await stage.fill()
+        stage.b.leader[COPY] = Leader(1, 1, "id-A.t")
+        stage.more()
+        await until(stage.written_down)
+        assert stage.driver().leaders.verified.epoch == 0
+        stage.b.begun = begun.append
+        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.more()
+        await until(stage.whole)
+        assert stage.driver().leaders.verified.epoch == 5
+    assert "acquire" not in begun
+
+
+async def say_nothing(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    return {}
+
+
+async def test_a_leader_that_cannot_name_epochs_is_believed_by_its_end() -> None:
+    stage = Cut()
+    stage.b.epoch_ends = say_nothing  # type: ignore[method-assign]
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.more()
+        await until(stage.whole)
+
+
+async def test_a_leader_that_does_not_name_the_epoch_at_once_is_asked_again() -> None:
+    stage = Cut()
+    ask = stage.b.epoch_ends
+
+    async def say_later(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        stage.b.epoch_ends = ask  # type: ignore[method-assign]
+        return {}
+
+    async with a_second_owner(stage, count=1, copies=0):
+        stage.b.epoch_ends = say_later  # type: ignore[method-assign]
+        elect_with_late_requests(stage, 3, count=1)
+        stage.a.grow()
+        await until(lambda: stage.told(TargetCut) and stage.written_down())
+    assert stage.whole()
+
+
+async def test_what_is_acknowledged_during_the_question_is_asked_for_too() -> None:
+    stage, asked = Cut(), []
+    lane = Mock(state=State.COPYING, target_next=7)
+    driver = Mock(lane=lane, leaders=LaneLeaders(), **{"name.target": COPY})
+    log = stage.targets[0].lead(4)
+    log.end = 7
+    driver.leaders.lead_target(Leader(1, 4, "id-A.t"))
+    driver.leaders.begin(7, marked=True)
+    driver.leaders.lead_target(Leader(1, 5, "id-A.t"))
+    driver.leaders.trust(7)
+    ask = stage.b.epoch_ends
+
+    async def acknowledge(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        asked.append(epochs[COPY])
+        lane.target_next = log.end
+        return await ask(epochs)
+
+    stage.b.epoch_ends = acknowledge  # type: ignore[method-assign]
+    stage.b.leader[COPY] = Leader(2, 6, "id-A.t")
+    driver.leaders.lead_target(Leader(2, 6, "id-A.t"))
+    log.end = 9  # late requests, of leader epoch 4
+    cut: list[str] = []
+    events = Mock(cut_off=lambda _driver, why: cut.append(why))
+    async with asyncio.TaskGroup() as group:
+        context = Mock(target=stage.b, **{"tasks.spawn": group.create_task})
+        LeaderEndVerifier(context, Mock(), events).verify([driver])
+    assert asked == [4, 5]
+    assert ["leader epoch 5" in why for why in cut] == [True]
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("b:1"), KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", "")])

@@ -47,12 +47,12 @@ def test_a_new_target_leader_is_not_verified_until_somebody_trusts_it() -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(1, 4, "id"))
     assert not leaders.target_is_verified
-    assert not leaders.trust(), "nothing was held up"
+    assert not leaders.trust(7), "nothing was held up"
     assert leaders.target_is_verified
     leaders.lead_target(Leader(2, 5, "id"))
     assert not leaders.target_is_verified
     leaders.doubt()
-    assert leaders.trust()
+    assert leaders.trust(7)
     assert (leaders.doubted, leaders.verified) == (False, Leader(2, 5, "id"))
 
 
@@ -60,7 +60,7 @@ def test_a_new_target_leader_is_not_verified_until_somebody_trusts_it() -> None:
 def test_behind_a_lost_connection_only_an_epoch_shows_that_it_is_the_same_leader(epoch: int, verified: bool) -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(1, epoch, "id"))
-    leaders.trust()
+    leaders.trust(7)
     leaders.doubt()
     assert leaders.target_is_verified is verified
 
@@ -70,3 +70,25 @@ def test_a_lane_without_an_owner_doubts_nobody() -> None:
     leaders.doubt()
     leaders.doubt(is_owned=False)
     assert not leaders.doubted
+
+
+def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowledged() -> None:
+    leaders = LaneLeaders()
+    leaders.lead_target(Leader(1, 4, "id"))
+    leaders.begin(7, marked=True)
+    assert leaders.epoch_at(7) == 4, "the barrier's"
+    leaders.lead_target(Leader(2, 5, "id"))
+    leaders.trust(7)
+    assert leaders.epoch_at(7) == 4, "nothing was appended since"
+    assert leaders.epoch_at(9) == 5
+    leaders.lead_target(Leader(3, 8, "id"))
+    assert leaders.epoch_at(9) == 5, "the new leader has acknowledged nothing yet"
+    leaders.trust(9)
+    assert (leaders.epoch_at(9), leaders.epoch_at(10)) == (5, 8)
+
+
+def test_without_a_barrier_the_epoch_of_what_earlier_owners_appended_is_not_known() -> None:
+    leaders = LaneLeaders()
+    leaders.lead_target(Leader(1, 4, "id"))
+    leaders.begin(7, marked=False)
+    assert (leaders.epoch_at(7), leaders.epoch_at(9)) == (-1, 4)
