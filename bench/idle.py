@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
+import re
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -35,7 +38,7 @@ ACTORS = COPIERS + 2
 _FLOOR = "floor"
 _PARTITIONS = 40
 _TOPIC, _WATCHED = "bench-idle", "bench-idle-watched"
-"""Each partition of the first has a record before the rest; the second has none, so copiers only watch it."""
+"""Each partition of the first has a record before the rest; the second has none."""
 _IDLE_S, _QUICK_IDLE_S = 60.0, 15.0
 _WAKES, _QUICK_WAKES = 10, 3
 _REST_S = 20.0
@@ -163,9 +166,9 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
 
     `found` has the figures of its rest before it is woken, so they stay if no record wakes it.
     """
-    with KafkaPeek(job.target) as peek, running(launch, job) as (process, tree):
-        # A new broker needs a minute until it leads ten thousand partitions; until then it refuses records.
-        async with AIOKafkaProducer(bootstrap_servers=job.source, request_timeout_ms=_LED_WITHIN_MS) as producer:
+    async with _ends(job) as (peek, producer):
+        watched = msgspec.structs.replace(job, backlog=Backlog.short(watched_topic(system), plan.wakes, 1))
+        with running(launch, job) as (process, tree):
             bell = _Bell(system, job, producer, peek)
             await bell.ring_all()
             await asyncio.sleep(_REST_S)
@@ -174,13 +177,53 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
             found |= await _rest(system, tree, plan.seconds)
             rung = [number * 7 % min(plan.partitions, _PARTITIONS) for number in range(plan.wakes)]
             found[system] |= _times("wake", [await bell.wake(partition) for partition in rung])
-            watched = msgspec.structs.replace(job, backlog=Backlog.short(watched_topic(system), plan.wakes, 1))
             bell = _Bell(system, watched, producer, peek)
-            found[system] |= _times("watch_wake", [await bell.wake(partition) for partition in range(plan.wakes)])
+            found[system] |= _times("new_wake", [await bell.wake(partition) for partition in range(plan.wakes)])
+        if system == "raymirror":
+            with running(launch, job) as (process, _):
+                await _until_at_rest(process, job, plan)
+                waiting = watchers(output(job), watched_topic(system), plan.wakes)
+                bell = _Bell(system, watched, producer, peek)
+                found[system] |= _times("watch_wake", [await bell.wake(partition) for partition in waiting])
+
+
+@contextlib.asynccontextmanager
+async def _ends(job: Job) -> AsyncIterator[tuple[KafkaPeek, AIOKafkaProducer]]:
+    """Open what writes to the source, and what reads the target.
+
+    A new broker needs a minute until it leads ten thousand partitions; until then it refuses records.
+    """
+    with KafkaPeek(job.target) as peek:
+        async with AIOKafkaProducer(bootstrap_servers=job.source, request_timeout_ms=_LED_WITHIN_MS) as producer:
+            yield peek, producer
+
+
+async def _until_at_rest(process: "subprocess.Popen[bytes]", job: Job, plan: Plan) -> None:
+    """Wait until a mirror knows all partitions, and is not behind; then for a while. Raises BenchError."""
+    give_up_at = time.monotonic() + START_TIMEOUT_S
+    while lanes_at_rest(output(job)) < plan.partitions + plan.wakes:
+        if process.poll() is not None or time.monotonic() > give_up_at:
+            raise BenchError("raymirror", "did not come to rest after its second start")
+        await asyncio.sleep(DISCOVER_S)
+    await asyncio.sleep(_REST_S)
+
+
+def lanes_at_rest(text: str) -> int:
+    """Return how many partitions a mirror has by the last line of its output with a lag of 0; 0: there is none."""
+    said = re.findall(r"([\d,]+) partitions, lag 0,", text)
+    return int(said[-1].replace(",", "")) if said else 0
+
+
+def watchers(text: str, topic: str, partitions: int) -> list[int]:
+    """Return the partitions that have no owner by the output of a mirror: it tells where a new owner resumes."""
+    owned = {int(number) for number in re.findall(rf" {re.escape(topic)}-(\d+): resumes at ", text)}
+    return [number for number in range(partitions) if number not in owned]
 
 
 def _times(name: str, wakes_ms: list[float]) -> dict[str, float]:
-    """Sum up wakes; with fewer than a hundred the 99th percentile is the largest."""
+    """Sum up wakes; with fewer than a hundred the 99th percentile is the largest. No figures without wakes."""
+    if not wakes_ms:
+        return {}
     ordered = sorted(wakes_ms)
     p99 = ordered[max(0, ceil(0.99 * len(ordered)) - 1)]
     return {f"{name}_ms": round(statistics.median(ordered), 1), f"{name}_p99_ms": round(p99, 1)}

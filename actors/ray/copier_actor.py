@@ -41,8 +41,9 @@ PATIENCE_S = 0.9
 REST_PATIENCE_S = 3.0
 """The same while no snapshot says more than the one before: a call through Ray costs the two processes 4 ms of CPU.
 Half of a lease, so a supervisor that dies has as long to be replaced before a lease ends."""
-_REST_OF_SAMPLES = 3
-"""After a snapshot, how many times as long as it took none begins: one of tens of thousands of lanes takes seconds."""
+_SPARE_SAMPLES, _SPARE_S, _LEAST_SAMPLES = 20, 3.0, 3
+"""After a snapshot none begins for 20 times as long as it took, but no longer than 3 s: one of 2,500 lanes takes 40 ms.
+One of tens of thousands takes seconds: then none begins for 3 times as long."""
 _COMPARED_AT_ONCE = 200
 """Lanes compared before other tasks of the data loop may run, which takes 0.3 ms."""
 ABANDONED_S = 300.0
@@ -160,7 +161,7 @@ class CopierActor:
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
             rest_s = SAMPLE_S if self._latest.progress.records != records else beat_s(CALM_SAMPLE_S)
-            await asyncio.sleep(max(rest_s, _REST_OF_SAMPLES * took_s))
+            await asyncio.sleep(max(rest_s, spared_s(took_s)))
 
     def _take_sample(self) -> None:
         self._take_events(snapshot := self._engine.progress())
@@ -329,6 +330,11 @@ class CopierActor:
         while self._events:
             events.append(self._events.popleft())
         return msgspec.structs.replace(progress, events=tuple(events))
+
+
+def spared_s(took_s: float) -> float:
+    """Return how long no snapshot begins after one that took so many seconds."""
+    return max(_LEAST_SAMPLES * took_s, min(_SPARE_SAMPLES * took_s, _SPARE_S))
 
 
 async def _says_more(now: FlowProgress, before: FlowProgress) -> bool:

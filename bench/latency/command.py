@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help=f"measured seconds (default {_MEASURED_S:.0f}, quick 10)")
     parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
     parser.add_argument("--partitions", type=int, default=_PARTITIONS)
+    parser.add_argument("--linger-ms", type=float, default=0.0, help="linger of the bench's producer (default 0)")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     parts = Parts()
     load_before = os.getloadavg()[0]
     with cluster_pair() as (source, target, folder):
-        bench = Latency(source, target, folder, args.partitions, (warm_up_s, seconds))
+        load = Load(args.partitions, warm_up_s, seconds, args.linger_ms)
+        bench = Latency(source, target, folder, load)
         if copying := [system for system in systems if system != BROKER]:
             parts.measure("warm-up", partial(bench.warm, copying[0], rates[:1]))
         for repeat in range(repeats):
@@ -93,6 +95,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         parts,
         rates={str(rate): figures for rate, figures in found.items()},
         partitions=args.partitions,
+        linger_ms=args.linger_ms,
         seconds=seconds,
         warm_up_s=warm_up_s,
         repeats=repeats,
@@ -100,19 +103,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     )
 
 
-class Latency:
-    """The pair of clusters and the runs on them; `seconds`: of warm-up, and measured."""
+class Load(msgspec.Struct, frozen=True):
+    """What the producer sends in each run, beside the rate."""
 
-    def __init__(
-        self,
-        source: EmbeddedCluster,
-        target: EmbeddedCluster,
-        folder: Path,
-        partitions: int,
-        seconds: tuple[float, float],
-    ) -> None:
+    partitions: int
+    warm_up_s: float
+    measured_s: float
+    linger_ms: float
+
+
+class Latency:
+    """The pair of clusters and the runs on them."""
+
+    def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path, load: Load) -> None:
         self._source, self._target = source.bootstrap_servers, target.bootstrap_servers
-        self._folder, self._partitions, self._seconds = folder, partitions, seconds
+        self._folder, self._load, self._partitions = folder, load, load.partitions
         self._rounds: list[tuple[str, dict[int, Figures]]] = []
         self._started = 0
 
@@ -177,7 +182,7 @@ class Latency:
 
     def _run(self, subject: "Subject", rate: int, topic: str) -> Figures:
         system, prefix = subject.name, subject.prefix
-        warm_up_s, measured_s = self._seconds
+        warm_up_s, measured_s = self._load.warm_up_s, self._load.measured_s
         sent = Plan(
             bootstrap=self._source,
             topic=topic,
@@ -185,6 +190,7 @@ class Latency:
             per_s=rate,
             warm_up_s=warm_up_s,
             measured_s=measured_s,
+            linger_ms=self._load.linger_ms,
         )
         read_from = self._target if prefix else self._source
         read = msgspec.structs.replace(sent, bootstrap=read_from, topic=f"{prefix}{topic}")

@@ -1,4 +1,4 @@
-"""The producer: a process with librdkafka's producer, which sends each record as soon as it is due (linger 0).
+"""The producer: a process with librdkafka's producer, which sends each record as soon as it is due, or lingers.
 
 `python -m bench.latency.produce PLAN` prints `{"began": ...}` (monotonic seconds) before the first record, and at the
 end `{"sent": ..., "failed": ..., "late_ms": ...}`.
@@ -17,6 +17,11 @@ from bench.latency.stamped import Plan, encode
 _LEAST_SLEEP_S = 0.0002
 """Records that become due within this time are sent together; a shorter sleep costs more than it is exact."""
 _FLUSH_S = 30.0
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """Return librdkafka's settings of the producer."""
+    return {"bootstrap.servers": plan.bootstrap, "linger.ms": plan.linger_ms, "socket.nagle.disable": True}
 
 
 def produce(plan: Plan, producer: Any) -> dict[str, Any]:
@@ -58,7 +63,9 @@ def main() -> None:
     from confluent_kafka import Producer
 
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
-    producer = Producer({"bootstrap.servers": plan.bootstrap, "linger.ms": 0, "socket.nagle.disable": True})
+    producer = Producer(
+        {"bootstrap.servers": plan.bootstrap, "linger.ms": plan.linger_ms, "socket.nagle.disable": True}
+    )
     producer.list_topics(plan.topic, timeout=_FLUSH_S)  # connected before the first record is due
     print(json.dumps(produce(plan, producer)), flush=True)
 

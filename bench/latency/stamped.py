@@ -18,6 +18,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     per_s: int
     warm_up_s: float
     measured_s: float
+    linger_ms: float = 0.0
+    """How long the producer waits for more records before it sends a batch."""
     samples: str = ""
     """A file for the times of single records, which the consumer writes; empty: none."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -26,6 +27,9 @@ _SHORT_WAIT_S = 0.02
 _REST_OF_LOOKS, _LONG_LOOK_S = 3, 0.01
 """While lanes only get their owners, no look at all lanes begins for so many times as long as the last one took, if
 that was long: of tens of thousands of lanes. A rest after a short one would only delay records."""
+_LOOK_AGAIN_S = 5.0
+"""A look at lanes at rest is used again for so many seconds, if none has anything new: whatever changes wakes the
+inbox, and this bounds what an oversight would cost. A look at thousands of lanes takes 30 ms."""
 _MUCH = 1.5
 """A large buffer is worth its memory if the answer may be so many times as large as what fits into another one."""
 _LANES = 100
@@ -43,6 +47,15 @@ class InboxLimits(msgspec.Struct, frozen=True):
     partition_bytes: int
     intake: IntakeRules = IntakeRules()
     ranges: RangeLimits = RangeLimits(1, 0)
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """What a look at all lanes found: what to fetch, whether no other lane waits for it, how long it took, and when."""
+
+    wanted: dict[PartitionFetch, LaneDriver]
+    patient: bool
+    took_s: float
+    at_s: float
 
 
 class FetchSide(Protocol):
@@ -109,6 +122,8 @@ class Inbox:
         """Whether the last answer had nearly all bytes that were asked for: its broker has a backlog."""
         self._holds_back = False
         """Whether bandwidth or priority keeps lanes out of the present fetch."""
+        self._resting: _Look | None = None
+        """The last look, if it found lanes at rest and the answer brought nothing."""
         self._open: dict[TopicPartition, Slice] = {}
         """The last slice of each partition with an open transaction, until its lane knows that it has ended."""
 
@@ -125,6 +140,8 @@ class Inbox:
     def forget(self, driver: LaneDriver) -> None:
         """Drop what is on its way for a lane that is fetched elsewhere now."""
         self._ranges.forget(driver)
+        self._resting = None
+        self._wake.set()
 
     async def run(self) -> None:
         """Fetch until cancelled; a lost connection is opened again."""
@@ -159,15 +176,13 @@ class Inbox:
         while True:
             lease = await self._pool.lease()
             try:
-                self._wake.clear()
-                began_s = now_s()
-                wanted, patient = await self._wanted()
-                took_s = now_s() - began_s
-                rest_s = _REST_OF_LOOKS * took_s if took_s >= _LONG_LOOK_S else 0.0
+                look, self._resting = await self._look(), None
+                wanted = look.wanted
+                rest_s = _REST_OF_LOOKS * look.took_s if look.took_s >= _LONG_LOOK_S else 0.0
                 if wanted and broker.is_stale:
                     return
                 if wanted:
-                    wait_s = self._options.max_wait_s if patient else max(_SHORT_WAIT_S, rest_s)
+                    wait_s = self._options.max_wait_s if look.patient else max(_SHORT_WAIT_S, rest_s)
                     if self._holds_back:
                         wait_s = min(wait_s, max(_SHORT_WAIT_S, self._side.turns.due_s()))
                     if self._was_full and self._fills_more(wanted, lease):
@@ -179,6 +194,8 @@ class Inbox:
                         answer = await broker.fetch(list(wanted), options, lease)
                     self._was_full = len(answer.buffer) >= FULL * most_bytes
                     self._deliver(answer, lease, wanted, asked_s)
+                    if look.patient and not (self._holds_back or answer.slices or answer.throttle_s):
+                        self._resting = look
             finally:
                 lease.release()
             if not wanted:
@@ -189,6 +206,22 @@ class Inbox:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
                 self.throttled = False
+
+    async def _look(self) -> _Look:
+        """Look at all lanes, unless the last look still holds."""
+        if self._resting is not None and self._still_rests(self._resting):
+            return self._resting
+        self._wake.clear()
+        began_s = now_s()
+        wanted, patient = await self._wanted()
+        at_s = now_s()
+        return _Look(wanted, patient, at_s - began_s, at_s)
+
+    def _still_rests(self, look: _Look) -> bool:
+        """Whether lanes at rest want what they wanted: none was woken, joined or left, and one of them may be asked."""
+        if self._wake.is_set() or self._pool.is_spent or now_s() - look.at_s >= _LOOK_AGAIN_S:
+            return False
+        return any(self._side.may_fetch(driver) for driver in islice(look.wanted.values(), 1))
 
     def _comes_back(self, driver: LaneDriver) -> bool:
         """Whether a lane that is read in ranges will probably want a fetch in a moment: its broker is near."""
@@ -332,5 +365,5 @@ def _tells_end(found: Slice) -> bool:
 def _is_soon_ready(driver: LaneDriver) -> bool:
     """Whether a lane that cannot be fetched now will probably want a fetch in a moment."""
     if driver.lane.state is State.ACQUIRING:
-        return now_s() - driver.attempts.given_at_s < _SOON_S
+        return now_s() - driver.attempts.needed_at_s < _SOON_S
     return driver.lane.state is State.COPYING and not driver.lane.paused

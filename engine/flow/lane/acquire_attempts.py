@@ -33,6 +33,8 @@ class AcquireAttempts:
     def __init__(self, now_s: float) -> None:
         self.given_at_s = now_s
         """The instant since which no previous owner has a lease for the lane."""
+        self.needed_at_s = now_s
+        """When the lane last began to need an owner."""
         self.join_at_s = 0.0
         """When the next attempt may begin."""
         self.under_way = False
@@ -59,9 +61,9 @@ class AcquireAttempts:
         """End the attempt, however it went."""
         self.under_way = False
 
-    def wake(self) -> None:
+    def wake(self, now_s: float) -> None:
         """Note that the lane has something to copy."""
-        self.woken = True
+        self.woken, self.needed_at_s = True, now_s
 
     def read(self, position: Position) -> None:
         """Note the position that was read before the lane had an owner."""
@@ -90,12 +92,13 @@ class AcquireAttempts:
         self.in_a_row += 1
         self.fenced_in_a_row += fenced
         if fenced:
-            self.given_at_s = now_s
+            self.given_at_s = self.needed_at_s = now_s
         again = self.in_a_row - 1
         self.join_at_s = now_s + (backoff_s(again, most_s=_LONGEST_WAIT_S) if again else 0.0)
         return self.reacquired > MOST_WITHOUT_A_RECORD or self.fenced_in_a_row > MOST_FENCED
 
     def begin_again(self, now_s: float) -> None:
         """Forget all earlier attempts, because a command or an assignment asks for a new one."""
-        self.given_at_s, self.join_at_s = now_s, 0.0
+        self.given_at_s = self.needed_at_s = now_s
+        self.join_at_s = 0.0
         self.reacquired = self.in_a_row = self.fenced_in_a_row = 0

@@ -10,6 +10,7 @@ The parts need each other both ways, so this object is created first, and gets t
 
 from collections.abc import Sequence
 
+from engine.base.clock import now_s
 from engine.base.errors import WireError
 from engine.core.lane.actions import Action
 from engine.flow.context.copier_context import CopierContext
@@ -47,7 +48,7 @@ class LaneTraffic:
     def awake(self, driver: LaneDriver) -> None:
         """Acquire a lane that only watched its source, and now has something to copy."""
         self._failures.denials.fetched(driver)
-        driver.attempts.wake()
+        driver.attempts.wake(now_s())
         driver.lane.wake()
         self._context.ownerless.set()
 

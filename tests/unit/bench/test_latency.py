@@ -12,7 +12,7 @@ import pytest
 
 from bench.errors import BenchError
 from bench.latency import consume, produce
-from bench.latency.command import Latency
+from bench.latency.command import Latency, Load
 from bench.latency.judge import BROKER, QUANTILES, faults, judge, rows, summary
 from bench.latency.stalls import counts_of, stalls
 from bench.latency.stamped import RECORD_BYTES, Plan, decode, encode
@@ -123,9 +123,14 @@ def test_a_system_is_compared_with_the_broker_of_its_own_round() -> None:
     assert "above broker" in table[-1]
 
 
+def test_a_producer_lingers_as_long_as_the_plan_says() -> None:
+    assert produce.settings(PLAN)["linger.ms"] == 0
+    assert produce.settings(msgspec.structs.replace(PLAN, linger_ms=2.5))["linger.ms"] == 2.5
+
+
 def test_only_rounds_with_figures_of_every_system_count() -> None:
     cluster: Any = SimpleNamespace(bootstrap_servers="h:1")
-    bench = Latency(cluster, cluster, None, 4, (1.0, 1.0))  # type: ignore[arg-type]
+    bench = Latency(cluster, cluster, None, Load(4, 1.0, 1.0, 0.0))  # type: ignore[arg-type]
     with pytest.raises(BenchError, match="no round"):
         bench.runs_of(2000, ["a", "b"])
     bench._rounds = [("a", {2000: figures()}), ("b", {}), ("b", {2000: figures(p50_ms=7.0)}), ("a", {2000: figures()})]
@@ -137,7 +142,7 @@ def test_only_rounds_with_figures_of_every_system_count() -> None:
 @pytest.mark.parametrize("fails", [True, False])
 def test_what_warms_the_clusters_up_has_no_figures(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
     cluster: Any = SimpleNamespace(bootstrap_servers="h:1")
-    bench = Latency(cluster, cluster, None, 4, (1.0, 1.0))  # type: ignore[arg-type]
+    bench = Latency(cluster, cluster, None, Load(4, 1.0, 1.0, 0.0))  # type: ignore[arg-type]
 
     def measured(system: str, _rates: list[int]) -> None:
         bench._rounds.append((system, {2000: figures()}))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors.model.messages import Report
-from actors.ray.copier_actor import PATIENCE_S, REST_PATIENCE_S, CopierActor
+from actors.ray.copier_actor import PATIENCE_S, REST_PATIENCE_S, CopierActor, spared_s
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from tests.unit.actors.ray.test_copier_actor import GROUP, RELEASED, SPEC, Boss, FakeEngine, end
 
@@ -120,3 +120,8 @@ async def test_a_supervisor_that_has_granted_no_lease_yet_does_not_wait_for_the_
     _, took_s = await copier.ask(stamp=0.0)
     assert took_s == pytest.approx(PATIENCE_S, abs=0.1)
     await end(copier.shell, copier.boss)
+
+
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.001, 0.02), (0.04, 0.8), (0.5, 3.0), (4.0, 12.0)])
+def test_snapshots_of_many_lanes_are_rarer_the_longer_one_takes(took_s: float, rest_s: float) -> None:
+    assert spared_s(took_s) == pytest.approx(rest_s)

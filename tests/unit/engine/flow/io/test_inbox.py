@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -152,9 +152,86 @@ async def test_every_fetch_begins_with_another_lane() -> None:
     desk = Desk()
     async with running(desk):
         for _ in range(3):
-            desk.answer()
+            desk.answer(one(0))
             await turns()
         assert desk.asked() == [[1, 2, 0], [2, 0, 1], [0, 1, 2], [1, 2, 0]]
+
+
+class Looked(Desk):
+    """Counts the looks at all lanes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def served(self) -> Sequence[LaneDriver]:
+        self.looks += 1
+        return self.drivers
+
+
+async def test_lanes_at_rest_are_not_looked_at_before_each_fetch() -> None:
+    desk = Looked()
+    async with running(desk):
+        for _ in range(5):
+            desk.answer()
+            await turns()
+        assert (desk.looks, desk.asked()) == (1, [[1, 2, 0]] * 6)
+
+
+def leave(desk: Looked) -> None:
+    desk.inbox.forget(desk.drivers.pop())
+
+
+def block(desk: Looked) -> None:
+    desk.blocked.update(desk.drivers[1:2])  # the first that the look found
+
+
+@pytest.mark.parametrize("change", [lambda desk: desk.wake(), leave, block], ids=["woken", "left", "shut"])
+async def test_whatever_changes_makes_it_look_again(change: Callable[[Looked], None]) -> None:
+    desk = Looked()
+    async with running(desk):
+        desk.answer()
+        await turns()
+        change(desk)
+        desk.answer()
+        await turns()
+        assert desk.looks == 2
+
+
+async def test_it_looks_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "_LOOK_AGAIN_S", 0.0)
+    desk = Looked()
+    async with running(desk):
+        desk.answer()
+        await turns()
+        assert desk.looks == 2
+
+
+@pytest.mark.parametrize("throttle_s", [0.0, 0.001])
+async def test_an_answer_with_news_or_none_for_lack_of_a_quota_makes_it_look_again(throttle_s: float) -> None:
+    desk = Looked()
+    async with running(desk):
+        desk.answer(*(() if throttle_s else (one(0),)), throttle_s=throttle_s)
+        await asyncio.sleep(throttle_s + 0.001)
+        assert (desk.looks, len(desk.asked())) == (2, 2)
+
+
+async def test_a_lane_that_is_soon_ready_makes_it_look_again() -> None:
+    desk = Looked()
+    desk.drivers.append(driver_of(3, owned=False))
+    async with running(desk):
+        desk.answer()
+        await turns()
+        assert desk.looks == 2
+
+
+async def test_the_last_buffer_makes_it_look_again() -> None:
+    desk = Looked()
+    async with running(desk):
+        others = [await desk.pool.lease() for _ in range(BUFFERS - 1)]
+        desk.answer()
+        await turns()
+        assert (desk.looks, len(desk.asked()), len(others)) == (2, 2, BUFFERS - 1)
 
 
 async def test_others_run_while_many_lanes_are_looked_at_and_a_lane_may_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,10 +320,12 @@ async def test_the_last_buffer_is_for_lanes_that_have_little_to_send(others: int
 
 
 @pytest.mark.parametrize(("since_s", "is_patient"), [(0.0, False), (60.0, True)])
-async def test_a_lane_that_was_just_given_to_us_is_awaited_for_a_moment(since_s: float, is_patient: bool) -> None:
+async def test_a_lane_that_just_began_to_need_an_owner_is_awaited_for_a_moment(
+    since_s: float, is_patient: bool
+) -> None:
     desk = Desk(1)
     coming = driver_of(1, owned=False)
-    coming.attempts.given_at_s -= since_s
+    coming.attempts.needed_at_s -= since_s
     desk.drivers.append(coming)
     async with running(desk):
         assert desk.asked() == [[0]]
@@ -596,6 +675,7 @@ async def test_a_fetch_of_others_ends_when_a_lane_that_waits_is_due() -> None:
     async with running(desk):
         desk.turns.holds_back = lambda driver: driver is cold  # type: ignore[method-assign]
         desk.turns.due_s = lambda: 0.1  # type: ignore[method-assign]
+        desk.inbox.wake()
         desk.answer()
         await turns()
         assert desk.asked()[-1] == [0]

@@ -56,6 +56,7 @@ def test_a_lane_that_another_owner_takes_again_and_again_gives_up_whatever_it_co
         found += lose(attempts, 1, fenced=True)
     assert found == [False] * MOST_FENCED + [True]
     assert attempts.given_at_s == 100.0, "the other owner may have had a lease until now"
+    assert attempts.needed_at_s == 100.0
 
 
 @pytest.mark.parametrize(("owned_s", "in_a_row"), [(29.9, 3), (30.0, 0)])
@@ -72,6 +73,13 @@ def test_a_request_from_outside_forgets_all_attempts() -> None:
     attempts.begin_again(200.0)
     assert (attempts.in_a_row, attempts.reacquired, attempts.given_at_s) == (0, 0, 200.0)
     assert attempts.is_due(200.0)
+    assert attempts.needed_at_s == 200.0
+
+
+def test_a_lane_needs_an_owner_from_its_first_record_on_however_long_it_has_watched() -> None:
+    attempts = AcquireAttempts(0.0)
+    attempts.wake(300.0)
+    assert (attempts.woken, attempts.needed_at_s, attempts.given_at_s) == (True, 300.0, 0.0)
 
 
 def test_a_lane_has_one_attempt_under_way() -> None:
