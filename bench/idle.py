@@ -182,8 +182,8 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
         if system == "raymirror":
             with running(launch, job) as (process, _):
                 await _until_at_rest(process, job, plan)
-                waiting = watchers(output(job), watched_topic(system), plan.wakes)
-                bell = _Bell(system, watched, producer, peek)
+                waiting = watchers(output(job), _TOPIC, plan.partitions)[: plan.wakes]
+                bell = _Bell(system, job, producer, peek)
                 found[system] |= _times("watch_wake", [await bell.wake(partition) for partition in waiting])
 
 

@@ -93,9 +93,11 @@ class KafkaCluster:
         """Return the last stable offsets: where a reader of committed records ends now."""
         return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
         """Return where the epochs end in the leaders' logs."""
-        return await epoch_ends(self._client, epochs)
+        return await epoch_ends(self._client, epochs, led)
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         """Acquire the producer at a new epoch, with a barrier; unfenced if the cluster gives no transactional id."""

@@ -196,9 +196,12 @@ class FakeCluster:
         self._led(partitions)
         return {one: (self.sources.get(one) or self.targets[one]).last_stable for one in partitions}
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
         self.fail("epoch ends", list(epochs))
-        logs = {one: self.sources.get(one) or self.led(one) for one in epochs if one in self.leader}
+        found = [one for one in epochs if one in self.leader and (led is None or led[one] == self.leader[one])]
+        logs = {one: self.sources.get(one) or self.led(one) for one in found}
         return {one: log.epoch_end(epochs[one]) for one, log in logs.items()}
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:

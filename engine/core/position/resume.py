@@ -117,15 +117,49 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
 def doubtful(position: Position, tail: Tail) -> bool:
     """Whether the log may have been cut below the position: it ends there, or the offset before holds a newer batch.
 
-    A marker of another epoch, or a batch that spans the position, can be there only if the original batch is lost.
-    The one exception is a race of two barriers; the sequences distinguish it from a loss.
+    A marker of another epoch, or a batch that spans the position, can be there only if the original batch is lost. So
+    can a batch of another writer where the map has a record that this owner appended.
+    One exception is a race of two barriers; the sequences distinguish it from a loss. The other is an owner without a
+    barrier that has appended nothing: the marker of an earlier one is right before its position.
     """
-    last = position.target_next - 1
-    across = [batch for batch in tail.batches if batch.base_offset <= last < batch.next_offset]
-    return tail.end <= last or any(
-        batch.next_offset > position.target_next or (batch.is_control and not is_mine(position, batch))
-        for batch in across
+    return tail.end < position.target_next or any(
+        batch.next_offset > position.target_next
+        or (
+            (batch.is_control or _appended_last(position))
+            and not (is_mine(position, batch) or _precedes(position, batch))
+        )
+        for batch in _across(position, tail.batches)
     )
+
+
+def _appended_last(position: Position) -> bool:
+    """Whether the last record before a position is one that its owner appended."""
+    return position.sequence > 0 and source_at(position.map_tail, position.target_next - 1) is not None
+
+
+def ends_as_left(position: Position, batches: Sequence[TailBatch]) -> bool:
+    """Whether right before a position is what its owner appended last; also if nothing is left there.
+
+    `batches`: from the offset before the position, or an earlier one, on.
+    """
+    for batch in _across(position, batches):
+        if is_mine(position, batch):
+            ends_there = unwrap(position, batch) + batch.record_span == position.sequence
+            return batch.is_control or (ends_there and batch.next_offset == position.target_next)
+        return _precedes(position, batch) and (batch.is_control or _follows_older(position))
+    return True
+
+
+def _across(position: Position, batches: Sequence[TailBatch]) -> list[TailBatch]:
+    """Return the batch with the last offset before a position, if there is one."""
+    last = position.target_next - 1
+    return [batch for batch in batches if batch.base_offset <= last < batch.next_offset]
+
+
+def _precedes(position: Position, batch: TailBatch) -> bool:
+    """Whether a batch is of an earlier owner, and the owner of the position has appended nothing."""
+    is_earlier = batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
+    return position.sequence == 0 and is_earlier
 
 
 def _overwritten(position: Position, tail: Tail) -> bool:

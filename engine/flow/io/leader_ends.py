@@ -2,9 +2,13 @@
 
 A leader that lost records (unclean election, lost disk) may have lost its state of the lane's producer too. It would
 accept the next batch behind the hole. So when the leader or the connection of a lane is not the one that acknowledged
-its batches, the lane asks where the log ends, and whether it has the leader epoch of the lane's last append: without
-it, other records are at those offsets, and the end says nothing (KIP-101: of one epoch there is one log). If the end is
-below the acknowledged offset, or the epoch is missing, the lane is acquired again, which rewinds it.
+its batches, the lane asks where the log ends. If the end is below the acknowledged offset, the lane is acquired again,
+which rewinds it.
+
+Others may have filled such a log up to that offset: late requests of an earlier owner, or another writer. So the lane
+also asks where the leader epoch of its last append ends (OffsetsForLeaderEpoch): of one epoch there is one log
+(KIP-101). Unless that is at the acknowledged offset or behind it, the batch before that offset is read: it is this
+owner's last one, or the lane is acquired again.
 """
 
 import asyncio
@@ -13,9 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from engine.base.clock import backoff_s, pause
-from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
+from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.core.lane.states import State
+from engine.core.position.resume import ends_as_left
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LeaderEvents
@@ -26,8 +32,8 @@ _OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.RE
 _PATIENCE_S = 1.0
 _ANSWER_S = 3.0
 """Timeout of the first question; a leader that needs longer gets more time at each attempt."""
-_EPOCH_ATTEMPTS = 3
-"""Attempts until a leader that says where its log ends, and nothing of epochs, counts as one that knows none."""
+_READ_AT_ONCE = 32
+"""Lanes whose last batch is read at once."""
 
 
 class Senders(Protocol):
@@ -83,47 +89,78 @@ class LeaderEndVerifier:
         asked = {driver: leader for driver, leader in lanes.items() if self._is_open(driver, leader)}
         if not asked:
             return
-        epochs = {driver.name.target: _epoch(driver) for driver in asked if _epoch(driver) >= 0}
+        places = {driver: driver.lane.target_next for driver in asked}
         try:
             async with asyncio.timeout(_ANSWER_S * attempt):
-                ends, held = await self._ends(asked, epochs)
+                lost = await self._losses(places, asked)
         except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
             await self._ask_again(asked, attempt)
             return
-        unsaid: dict[LaneDriver, Leader] = {}
+        moved: dict[LaneDriver, Leader] = {}
         for driver, leader in asked.items():
             if not self._is_open(driver, leader):
                 continue
-            target, epoch = driver.name.target, _epoch(driver)
-            is_missing = epoch >= 0 and target not in held and attempt < _EPOCH_ATTEMPTS
-            if is_missing or epoch != epochs.get(target, -1):  # the latter: acknowledged meanwhile
-                unsaid[driver] = leader
+            if driver.lane.target_next != places[driver]:
+                moved[driver] = leader  # acknowledged meanwhile, perhaps by the leader before
                 continue
             self._asking.pop(driver, None)
-            lost = _lost(driver, ends[target], held.get(target))
-            if lost:
-                self._events.cut_off(driver, lost)
+            if driver in lost:
+                self._events.cut_off(driver, lost[driver])
             else:
                 self._trust(driver)
-        if unsaid:
-            await self._ask_again(unsaid, attempt)
+        if moved:
+            await self._ask_again(moved, attempt)
 
-    async def _ends(
-        self, drivers: Iterable[LaneDriver], epochs: Mapping[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, EpochEnd]]:
-        """Return where logs end, and the newest leader epoch of each that is not above the given one."""
-        targets = [driver.name.target for driver in drivers]
+    async def _losses(
+        self, places: Mapping[LaneDriver, int], asked: Mapping[LaneDriver, Leader]
+    ) -> dict[LaneDriver, str]:
+        """Return the lanes whose leaders lack acknowledged records, and what shows it. Raises as `Cluster` does.
+
+        `places`: the offset after the last acknowledged record.
+        """
+        targets = {driver.name.target: driver for driver in asked}
+        known = {target: driver.leaders.epoch_at(places[driver]) for target, driver in targets.items()}
+        epochs = {target: epoch for target, epoch in known.items() if epoch >= 0}
         ends: dict[TopicPartition, int] = {}
         held: dict[TopicPartition, EpochEnd] = {}
 
         async def ask_ends() -> None:
-            ends.update(await self._target.offsets(targets, LATEST))
+            ends.update(await self._target.offsets(list(targets), LATEST))
 
         async def ask_epochs() -> None:
-            held.update(await self._target.epoch_ends(epochs) if epochs else {})
+            led = {target: asked[targets[target]] for target in epochs}
+            held.update(await self._target.epoch_ends(epochs, led) if epochs else {})
 
         await run_all(ask_ends(), ask_epochs())
-        return ends, held
+        lost: dict[LaneDriver, str] = {}
+        unsure: list[LaneDriver] = []
+        for target, driver in targets.items():
+            end, target_next = ends[target], places[driver]
+            if end < target_next:
+                lost[driver] = f"the target ends at {end}, below the acknowledged end {target_next}: it lost records"
+            elif target not in held or held[target].epoch != epochs[target] or held[target].end < target_next:
+                unsure.append(driver)
+        for some in parts(unsure, _READ_AT_ONCE):
+            await run_all(*(self._look_at_last(driver, lost) for driver in some))
+        return lost
+
+    async def _look_at_last(self, driver: LaneDriver, lost: dict[LaneDriver, str]) -> None:
+        """Read the batch before a lane's position, and note it if it is not what this owner appended last."""
+        position = driver.lane.position
+        last = position.target_next - 1
+        if last < 0:
+            return
+        try:
+            batches = await self._target.read_headers(driver.name.target, last, last + 1)
+        except OffsetGone:
+            return  # deleted, as old records are
+        except WireError as error:
+            lost[driver] = f"the target's batch at offset {last} cannot be read: {error}"
+            return
+        if not ends_as_left(position, batches):
+            lost[driver] = (
+                f"the target has other records up to the acknowledged end {position.target_next}: it lost ours"
+            )
 
     def _is_open(self, driver: LaneDriver, leader: Leader) -> bool:
         """Whether this leader's answer still matters; else another is being asked, or the lane is acquired again."""
@@ -139,21 +176,3 @@ class LeaderEndVerifier:
         rows, middle = list(asked.items()), (len(asked) + 1) // 2
         self._ask_each(dict(rows[:middle]), attempt + 1)
         self._ask_each(dict(rows[middle:]), attempt + 1)
-
-
-def _epoch(driver: LaneDriver) -> int:
-    """Return the leader epoch of a lane's last append; -1: not known."""
-    return driver.leaders.epoch_at(driver.lane.target_next)
-
-
-def _lost(driver: LaneDriver, end: int, held: EpochEnd | None) -> str:
-    """Return what shows that a target lacks acknowledged records; empty if nothing does."""
-    epoch, target_next = _epoch(driver), driver.lane.target_next
-    if end < target_next:
-        return f"the target ends at {end}, below the acknowledged end {target_next}: it lost records"
-    if held is not None and held.epoch < epoch:
-        return (
-            f"the target's log has nothing of leader epoch {epoch}, which acknowledged records up to offset"
-            f" {target_next}: it lost them, and has others there"
-        )
-    return ""

@@ -239,14 +239,12 @@ class LaneDriver:
         if self.lane.source_next >= self.end.offset:
             self.watch.caught_up_ms = self.end.at_ms
 
-    def begin(
-        self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, marked: bool, alone: bool
-    ) -> None:
+    def begin(self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, alone: bool) -> None:
         """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next."""
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
         self.ownership.begin(producer, found.how, topic_ids, alone=alone, now_s=now_s())
         self.attempts.diverged(None)
-        self.leaders.begin(found.target_next, marked=marked)
+        self.leaders.begin(found.target_next)
         self.health.clear()
         self.positions.begin()
         self.blocks.begin()

@@ -81,11 +81,15 @@ class LaneLeaders:
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted
 
-    def begin(self, target_next: int, *, marked: bool) -> None:
-        """Note that the target leader was read up to `target_next`. `marked`: it ends with this owner's barrier."""
+    def begin(self, target_next: int) -> None:
+        """Note that the target leader was read up to `target_next`, which another one may have appended."""
         self.trust(target_next)
-        self._earlier_epoch = self.target.epoch if marked else -1
+        self._earlier_epoch = -1
 
     def epoch_at(self, target_next: int) -> int:
-        """Return the leader epoch of this owner's last append, which ends at `target_next`; -1: not known."""
+        """Return the leader epoch that was known when the last append before `target_next` was acknowledged; -1: none.
+
+        The append may be of a later one that the same leader got without our knowledge, or of an earlier one if the
+        acknowledged append was a repetition.
+        """
         return self._earlier_epoch if target_next == self._verified_at else self.verified.epoch

@@ -312,7 +312,7 @@ class Acquisition:
             deployment_id=self._options.deployment_id,
             atomic=self._options.commit_s > 0,
         )
-        driver.begin(producer, found, last_pair(known.runs), marked=fenced.marked, alone=fenced.vacant)
+        driver.begin(producer, found, last_pair(known.runs), alone=fenced.vacant)
         driver.lane.own(
             first_position(owner, logs.identity_of(driver), found, known, copied_leader_epoch(stored, found)),
             barrier_done=fenced.marked,

@@ -254,10 +254,13 @@ class Cluster(Protocol):
     async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offsets: where a reader of committed records ends now."""
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
         """Return where the log of each partition ends that holds no epoch above the given one (KIP-320).
 
-        Partitions whose leader does not answer, or cannot say it, are left out.
+        `led`: the leaders to ask; None: those of today. Partitions whose leader does not answer, is another one by now,
+        or cannot say it, are left out.
         """
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:

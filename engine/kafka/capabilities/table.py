@@ -212,9 +212,9 @@ TABLE: tuple[Capability, ...] = (
         sides=_TARGET,
         ways=((_of("OffsetsForLeaderEpoch", requests.OffsetsForLeaderEpoch),),),
         since="2.1",
-        weight=Weight.GUARANTEE,
-        lost="a leader by unclean election with other records in place of acknowledged ones is known by its end only",
-        instead="raymirror may copy records again that such a leader has from requests of an earlier owner",
+        weight=Weight.COMFORT,
+        lost="a new leader is not asked about many copies at once whether it has what was acknowledged",
+        instead="raymirror reads the last batch of each copy",
     ),
     Capability(
         name="refused records",

@@ -15,7 +15,7 @@ import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.base.tasks import run_all
-from engine.flow.ports.ports import EpochEnd, PartitionFetch
+from engine.flow.ports.ports import EpochEnd, Leader, PartitionFetch
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol.faults import NONE, NOT_LEADER, OFFSET_OUT_OF_RANGE
@@ -83,16 +83,23 @@ def _judge(one: PartitionFetch, code: int, epoch: int, end: int) -> Parted | Non
     return Parted(NONE, (epoch, end)) if epoch < one.last_epoch or end < one.offset else None
 
 
-async def epoch_ends(client: ClusterClient, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+async def epoch_ends(
+    client: ClusterClient, epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+) -> dict[TopicPartition, EpochEnd]:
     """Return where the log of each partition ends that holds no epoch above the given one.
 
-    Partitions are left out that have no leader, or whose leader does not answer, does not know the request (before
-    Kafka 2.1) or refuses it. Raises ConnectionLost, BrokerUnreachable if no broker names the leaders.
+    `led`: the leaders to ask; None: those of today. Partitions are left out that have no leader, or whose leader does
+    not answer, does not know the request (before Kafka 2.1) or refuses it. Raises ConnectionLost, BrokerUnreachable if
+    no broker names the leaders.
     """
-    metadata = await client.metadata(sorted({partition.topic for partition in epochs}))
+    if led is None:
+        metadata = await client.metadata(sorted({partition.topic for partition in epochs}))
+        leaders = {partition: metadata.leader(partition) for partition in epochs}
+    else:
+        leaders = {partition: (led[partition].node, led[partition].epoch) for partition in epochs}
     by_leader: dict[int, dict[str, list[tuple[int, int, int]]]] = {}
     for partition, epoch in epochs.items():
-        leader, leader_epoch = metadata.leader(partition)
+        leader, leader_epoch = leaders[partition]
         if leader >= 0:
             row = partition.partition, leader_epoch, epoch
             by_leader.setdefault(leader, {}).setdefault(partition.topic, []).append(row)

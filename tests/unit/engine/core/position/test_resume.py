@@ -11,6 +11,7 @@ from engine.core.position.resume import (
     Tail,
     TailBatch,
     Unknown,
+    ends_as_left,
     judged_from,
     may_be_late,
     read_tail,
@@ -329,6 +330,53 @@ def test_a_record_of_an_earlier_owner_right_before_the_position_may_be_late(
     last, barrier = ours(50, 705, 1, EARLIER), marker(51, NEWER)
     assert may_be_late(at, Tail(log_start=0, end=52, batches=(last, barrier))) is is_late
     assert not may_be_late(at, Tail(log_start=0, end=52, batches=(ours(49, 704, 1, EARLIER), marker(51, NEWER))))
+
+
+def test_the_marker_of_an_earlier_owner_before_one_without_a_barrier_is_no_doubt() -> None:
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=(MapRun(51, 0, 49),))
+    tail = Tail(log_start=0, end=50, batches=(marker(49, EARLIER),))
+    assert not may_be_late(at, tail)
+    assert may_be_late(msgspec.structs.replace(at, sequence=1), tail), "this epoch has appended something there"
+    assert may_be_late(at, msgspec.structs.replace(tail, batches=(marker(49, NEWER),)))
+
+
+def test_such_a_marker_does_not_make_records_late_that_the_map_lacks_on_purpose() -> None:
+    """Offsets 40 to 48 are records of a source history that has parted."""
+    at = msgspec.structs.replace(position(40, 50, 0), map_tail=(MapRun(0, 0, 40),))
+    older = (ours(0, 0, 40, EARLIER), ours(40, 40, 9, EARLIER), marker(49, EARLIER))
+    answer = read(at, *older, end=50)
+    assert isinstance(answer, ResumePoint)
+    assert (answer.how, answer.source_next) == ("position", 40)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "last", "is_there"),
+    [
+        (3, ours(47, 0, 3), True),
+        (3, ours(48, 0, 2), False),  # too few
+        (3, ours(47, 4, 3), False),  # others of this owner
+        (2, ours(48, 0, 4), False),  # it spans the position
+        (3, marker(49), True),
+        (3, ours(47, 0, 3, EARLIER), False),
+        (3, ours(47, 0, 3, NEWER), False),
+        (3, foreign(47, 3), False),
+        (0, marker(49, EARLIER), True),
+        (3, marker(49, EARLIER), False),
+        (0, marker(49, NEWER), False),
+        (0, ours(47, 0, 3, EARLIER), False),
+        (3, ours(44, 0, 3), True),  # nothing is left right before the position
+    ],
+)
+def test_what_is_right_before_a_position_is_what_its_owner_appended_last(
+    sequence: int, last: TailBatch, is_there: bool
+) -> None:
+    at = msgspec.structs.replace(position(100, 50, sequence), map_tail=(MapRun(0, 0, 40),))
+    assert ends_as_left(at, [last]) is is_there
+
+
+def test_an_owner_without_a_barrier_is_behind_records_of_the_one_before() -> None:
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=(MapRun(60, 10, 40),))
+    assert ends_as_left(at, [ours(47, 0, 3, EARLIER)])
 
 
 def test_how_far_back_the_map_must_reach() -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.flow.failback.group_moves import MovedPartition
 from engine.flow.failback.rows import GROUPS
 from engine.flow.operations.errors import StepFailed
-from engine.flow.ports.ports import EpochEnd
+from engine.flow.ports.ports import EpochEnd, Leader
 from engine.flow.surveys.separation_survey import SurveyedPartition
 from policies.dr.failback import FailbackChoice
 from policies.dr.operations import OperationState
@@ -97,8 +97,10 @@ async def test_a_topic_is_not_deleted_while_only_its_leader_has_some_records(cho
     played = await parted(choice)
     ask = played.a.epoch_ends
 
-    async def further(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        found = await ask(epochs)
+    async def further(
+        epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
+        found = await ask(epochs, led)
         return {one: told._replace(end=told.end + 1) for one, told in found.items()}
 
     async with played.failing_back() as driver:

@@ -1,10 +1,9 @@
 """A target whose new leader lost acknowledged records: detected before anything is appended behind the hole."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from unittest.mock import Mock
 
 import pytest
 
@@ -12,9 +11,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import OwnershipLost, Resumed, SourceGap, TargetCut, TargetGap
 from engine.core.lane.states import State
 from engine.flow.io import leader_ends as leader_ends
-from engine.flow.io.leader_ends import LeaderEndVerifier
-from engine.flow.lane.lane_leaders import LaneLeaders
-from engine.flow.ports.ports import EpochEnd, Leader
+from engine.flow.ports.ports import Leader
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
 from tests.unit.engine.core.maps import records_of
@@ -265,88 +262,6 @@ async def test_a_new_leader_that_has_everything_is_believed() -> None:
         stage.more()
         await until(stage.whole)
     assert "acquire" not in begun
-
-
-async def test_a_leader_epoch_that_began_unseen_is_no_loss() -> None:
-    """Controllers raise it when in-sync replicas change, too: the same leader goes on, and refuses nothing."""
-    stage = Cut()
-    stage.assign()
-    begun: list[str] = []
-    async with stage.running():
-        await stage.fill()
-        stage.b.leader[COPY] = Leader(1, 1, "id-A.t")
-        stage.more()
-        await until(stage.written_down)
-        assert stage.driver().leaders.verified.epoch == 0
-        stage.b.begun = begun.append
-        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
-        stage.b.lose(1)
-        stage.more()
-        await until(stage.whole)
-        assert stage.driver().leaders.verified.epoch == 5
-    assert "acquire" not in begun
-
-
-async def say_nothing(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-    return {}
-
-
-async def test_a_leader_that_cannot_name_epochs_is_believed_by_its_end() -> None:
-    stage = Cut()
-    stage.b.epoch_ends = say_nothing  # type: ignore[method-assign]
-    stage.assign()
-    async with stage.running():
-        await stage.fill()
-        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
-        stage.b.lose(1)
-        stage.more()
-        await until(stage.whole)
-
-
-async def test_a_leader_that_does_not_name_the_epoch_at_once_is_asked_again() -> None:
-    stage = Cut()
-    ask = stage.b.epoch_ends
-
-    async def say_later(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        stage.b.epoch_ends = ask  # type: ignore[method-assign]
-        return {}
-
-    async with a_second_owner(stage, count=1, copies=0):
-        stage.b.epoch_ends = say_later  # type: ignore[method-assign]
-        elect_with_late_requests(stage, 3, count=1)
-        stage.a.grow()
-        await until(lambda: stage.told(TargetCut) and stage.written_down())
-    assert stage.whole()
-
-
-async def test_what_is_acknowledged_during_the_question_is_asked_for_too() -> None:
-    stage, asked = Cut(), []
-    lane = Mock(state=State.COPYING, target_next=7)
-    driver = Mock(lane=lane, leaders=LaneLeaders(), **{"name.target": COPY})
-    log = stage.targets[0].lead(4)
-    log.end = 7
-    driver.leaders.lead_target(Leader(1, 4, "id-A.t"))
-    driver.leaders.begin(7, marked=True)
-    driver.leaders.lead_target(Leader(1, 5, "id-A.t"))
-    driver.leaders.trust(7)
-    ask = stage.b.epoch_ends
-
-    async def acknowledge(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        asked.append(epochs[COPY])
-        lane.target_next = log.end
-        return await ask(epochs)
-
-    stage.b.epoch_ends = acknowledge  # type: ignore[method-assign]
-    stage.b.leader[COPY] = Leader(2, 6, "id-A.t")
-    driver.leaders.lead_target(Leader(2, 6, "id-A.t"))
-    log.end = 9  # late requests, of leader epoch 4
-    cut: list[str] = []
-    events = Mock(cut_off=lambda _driver, why: cut.append(why))
-    async with asyncio.TaskGroup() as group:
-        context = Mock(target=stage.b, **{"tasks.spawn": group.create_task})
-        LeaderEndVerifier(context, Mock(), events).verify([driver])
-    assert asked == [4, 5]
-    assert ["leader epoch 5" in why for why in cut] == [True]
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("b:1"), KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", "")])

@@ -75,20 +75,13 @@ def test_a_lane_without_an_owner_doubts_nobody() -> None:
 def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowledged() -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(1, 4, "id"))
-    leaders.begin(7, marked=True)
-    assert leaders.epoch_at(7) == 4, "the barrier's"
+    leaders.begin(7)
+    assert leaders.epoch_at(7) == -1, "who appended the last record before is not known"
+    assert leaders.epoch_at(9) == 4
     leaders.lead_target(Leader(2, 5, "id"))
-    leaders.trust(7)
-    assert leaders.epoch_at(7) == 4, "nothing was appended since"
-    assert leaders.epoch_at(9) == 5
-    leaders.lead_target(Leader(3, 8, "id"))
-    assert leaders.epoch_at(9) == 5, "the new leader has acknowledged nothing yet"
+    assert leaders.epoch_at(9) == 4, "the new leader has acknowledged nothing yet"
     leaders.trust(9)
-    assert (leaders.epoch_at(9), leaders.epoch_at(10)) == (5, 8)
-
-
-def test_without_a_barrier_the_epoch_of_what_earlier_owners_appended_is_not_known() -> None:
-    leaders = LaneLeaders()
-    leaders.lead_target(Leader(1, 4, "id"))
-    leaders.begin(7, marked=False)
-    assert (leaders.epoch_at(7), leaders.epoch_at(9)) == (-1, 4)
+    assert leaders.epoch_at(9) == 4, "nothing was appended since"
+    assert leaders.epoch_at(10) == 5
+    leaders.trust(10)
+    assert (leaders.epoch_at(10), leaders.epoch_at(11)) == (5, 5)

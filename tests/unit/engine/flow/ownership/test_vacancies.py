@@ -7,10 +7,13 @@ import msgspec
 import pytest
 
 from engine.base.errors import ConnectionLost
-from engine.core.events.events import ForeignWriter, Resumed
+from engine.core.events.events import ForeignWriter, Resumed, TargetGap
 from engine.core.lane.states import State
+from engine.core.offset_map.map_runs import cut_runs
 from engine.core.position.position import Position, encode_value
 from engine.core.position.position_keys import PositionKeys
+from engine.core.position.resume import TailBatch
+from engine.flow.ports.ports import Leader
 from engine.flow.replication import sets
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
@@ -35,7 +38,8 @@ class Quiet(Stage):
         """Copy some more in a run of its own."""
         self.copier = self.new_copier()
         self.assign()
-        self.sources[0].data(count)
+        if count:
+            self.sources[0].data(count)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.copier.run())
             await until(lambda: self.whole() and self.state() is State.COPYING and self.written_down())
@@ -50,6 +54,58 @@ class Quiet(Stage):
         key = PositionKeys("A").encode(SOURCE)
         record = Record(offset=0, timestamp=0, key=key, value=encode_value(stored), headers=())
         self.positions.append(bytes(encode_batch([record], 0, producer_id=-1, producer_epoch=-1, base_sequence=-1)))
+
+
+async def behind_a_barrier(stage: Quiet) -> None:
+    """Leave a position behind the barrier of an owner before: neither it nor its next one copied anything."""
+    for _ in range(20):
+        await stage.turn()
+    await stage.turn(clean=False)
+    await stage.turn(0)
+    await stage.turn(0)
+    assert (stage.markers(), stage.stored().sequence) == (1, 0)
+
+
+async def test_a_restart_behind_the_barrier_of_an_owner_before_reads_little() -> None:
+    stage = Quiet()
+    await behind_a_barrier(stage)
+    read, firsts = stage.b.read_headers, list[int]()
+
+    async def noted(partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+        firsts.append(first)
+        return await read(partition, first, end)
+
+    stage.b.read_headers = noted  # type: ignore[method-assign]
+    await stage.turn(0)
+    assert firsts == [63]
+    assert stage.targets[0].end == 64
+
+
+async def test_such_a_lane_goes_on_where_the_map_lacks_records_on_purpose() -> None:
+    stage = Quiet()
+    await behind_a_barrier(stage)
+    stored = stage.stored()
+    stage.write(msgspec.structs.replace(stored, map_tail=cut_runs(stored.map_tail, 50)))
+    await stage.turn(0)
+    assert stage.told(TargetGap) == []
+
+
+async def test_an_owner_without_a_barrier_believes_a_new_leader_with_the_records_before() -> None:
+    stage = Quiet()
+    await stage.turn()
+    stage.copier = stage.new_copier()
+    stage.assign()
+    begun: list[str] = []
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.written_down())
+        stage.b.begun = begun.append
+        target = stage.driver().name.target
+        stage.b.leader[target] = Leader(2, 5, stage.b.leader[target].topic_id)
+        stage.b.lose(1)
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: stage.whole() and stage.written_down())
+    assert "acquire" not in begun
 
 
 async def test_clean_runs_leave_no_marker_and_one_that_was_cut_off_leaves_one() -> None:

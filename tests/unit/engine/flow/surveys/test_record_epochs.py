@@ -22,7 +22,10 @@ class Epochs(FakeCluster):
         self.begins, self.end = begins, end
         self.leader[HERE] = Leader(1, max(begins), "id")
 
-    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
+        assert led is None
         return {one: self._ends_at(epoch) for one, epoch in epochs.items()}
 
     def _ends_at(self, asked: int) -> EpochEnd:
@@ -50,7 +53,10 @@ async def test_what_no_broker_tells_is_left_out(answer: dict[TopicPartition, Epo
     cluster = FakeCluster("A")
     cluster.leader[HERE] = Leader(1, 5, "id")
 
-    async def silent(epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    async def silent(
+        epochs: Mapping[TopicPartition, int], led: Mapping[TopicPartition, Leader] | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
+        assert led is None
         return {one: answer[one] for one in answer.keys() & epochs.keys()}
 
     cluster.epoch_ends = silent  # type: ignore[method-assign]

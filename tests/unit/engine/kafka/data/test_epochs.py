@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from engine.base.errors import ConnectionLost
-from engine.flow.ports.ports import FetchOptions, PartitionFetch
+from engine.flow.ports.ports import FetchOptions, Leader, PartitionFetch
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
@@ -194,3 +194,12 @@ async def test_epochs_of_partitions_whose_leader_does_not_answer_are_left_out() 
     asked = {TopicPartition("t", number): 5 for number in range(5)} | {TopicPartition("u", 0): 5}
     assert await epoch_ends(cast("ClusterClient", leaders), asked) == {TopicPartition("t", 0): (5, 9)}
     assert leaders.wire.questions == [[("t", [(0, 7, 5), (4, 7, 5)])]]
+
+
+async def test_leaders_that_are_named_are_asked_at_their_epochs() -> None:
+    leaders = Leaders()
+    leaders.wire.ends = {("t", 2): (0, 5, 9)}
+    where, nobody = TopicPartition("t", 2), TopicPartition("t", 3)
+    led = {where: Leader(1, 8, "id"), nobody: Leader(-1, -1, "")}
+    assert await epoch_ends(cast("ClusterClient", leaders), {where: 5, nobody: 5}, led) == {where: (5, 9)}
+    assert leaders.wire.questions == [[("t", [(2, 8, 5)])]]
