@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +27,7 @@ from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import bare_ray, mm2, raymirror
 from bench.systems.launch import Job, Launch
-from bench.watch import DISCOVER_S, START_TIMEOUT_S
+from bench.watch import DISCOVER_S, START_TIMEOUT_S, wait_until
 from deploy.local.cluster import EmbeddedCluster
 from engine.base.parts import parts
 
@@ -152,11 +151,7 @@ def _ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:
 async def _measure_floor(system: str, launch: Launch, job: Job, plan: Plan, found: dict[str, dict[str, float]]) -> None:
     """Measure as many actors that do nothing as the mirror has. Raises BenchError."""
     with running(launch, job) as (process, tree):
-        give_up_at = time.monotonic() + START_TIMEOUT_S
-        while bare_ray.MARK not in output(job):
-            if process.poll() is not None or time.monotonic() > give_up_at:
-                raise BenchError(system, "the actors did not start")
-            await asyncio.sleep(DISCOVER_S)
+        await wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job), process)
         await asyncio.sleep(_REST_S)
         found |= await _rest(system, tree, plan.seconds)
 
@@ -166,7 +161,7 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
 
     `found` has the figures of its rest before it is woken, so they stay if no record wakes it.
     """
-    async with _ends(job) as (peek, producer):
+    async with _clients(job) as (peek, producer):
         watched = msgspec.structs.replace(job, backlog=Backlog.short(watched_topic(system), plan.wakes, 1))
         with running(launch, job) as (process, tree):
             bell = _Bell(system, job, producer, peek)
@@ -181,14 +176,17 @@ async def _measure(system: str, launch: Launch, job: Job, plan: Plan, found: dic
             found[system] |= _times("new_wake", [await bell.wake(partition) for partition in range(plan.wakes)])
         if system == "raymirror":
             with running(launch, job) as (process, _):
-                await _until_at_rest(process, job, plan)
+                lanes = plan.partitions + plan.wakes
+                what = "did not come to rest after its second start"
+                await wait_until(system, what, lambda: lanes_at_rest(output(job)) >= lanes, process)
+                await asyncio.sleep(_REST_S)
                 waiting = watchers(output(job), _TOPIC, plan.partitions)[: plan.wakes]
                 bell = _Bell(system, job, producer, peek)
                 found[system] |= _times("watch_wake", [await bell.wake(partition) for partition in waiting])
 
 
 @contextlib.asynccontextmanager
-async def _ends(job: Job) -> AsyncIterator[tuple[KafkaPeek, AIOKafkaProducer]]:
+async def _clients(job: Job) -> AsyncIterator[tuple[KafkaPeek, AIOKafkaProducer]]:
     """Open what writes to the source, and what reads the target.
 
     A new broker needs a minute until it leads ten thousand partitions; until then it refuses records.
@@ -196,16 +194,6 @@ async def _ends(job: Job) -> AsyncIterator[tuple[KafkaPeek, AIOKafkaProducer]]:
     with KafkaPeek(job.target) as peek:
         async with AIOKafkaProducer(bootstrap_servers=job.source, request_timeout_ms=_LED_WITHIN_MS) as producer:
             yield peek, producer
-
-
-async def _until_at_rest(process: "subprocess.Popen[bytes]", job: Job, plan: Plan) -> None:
-    """Wait until a mirror knows all partitions, and is not behind; then for a while. Raises BenchError."""
-    give_up_at = time.monotonic() + START_TIMEOUT_S
-    while lanes_at_rest(output(job)) < plan.partitions + plan.wakes:
-        if process.poll() is not None or time.monotonic() > give_up_at:
-            raise BenchError("raymirror", "did not come to rest after its second start")
-        await asyncio.sleep(DISCOVER_S)
-    await asyncio.sleep(_REST_S)
 
 
 def lanes_at_rest(text: str) -> int:

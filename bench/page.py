@@ -30,14 +30,13 @@ from bench.processes import ProcessTree
 from bench.rest import role_of
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from bench.watch import DISCOVER_S
+from bench.watch import DISCOVER_S, wait_until
 
 _TOPIC, _PARTITIONS = "bench-page", 40
 _SYSTEM = "raymirror"
 _SECONDS, _QUICK_SECONDS = 120.0, 30.0
 _SETTLE_S, _QUICK_SETTLE_S = 30.0, 10.0
 """Seconds from the last record, and from the opening of the page, to the window."""
-_START_S = 300.0
 _GOAL_PERCENT = 1.0
 """Of one core: the most that an open page may cost."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -119,7 +118,7 @@ async def _measure(job: Job, seconds: float, settle_s: float) -> dict[str, dict[
         for page, fragment in _PAGES.items():
             address = f"http://127.0.0.1:{port}/console/{fragment.format(flow=f'{job.alias}->target')}"
             with _opened(command, address, job.folder / f"profile-{page}") as browser:
-                await _until("the page did not open its stream", partial(_holds, browser, port))
+                await wait_until("page", "the page did not open its stream", partial(_holds, browser, port))
                 await asyncio.sleep(settle_s)
                 if not _holds(browser, port):
                     raise BenchError("page", f"the page {page} has closed its stream")
@@ -137,15 +136,9 @@ async def _copy(job: Job) -> None:
         for partition in range(partitions):
             await producer.send_and_wait(_TOPIC, b"x" * 100, partition=partition)
     with KafkaPeek(job.target) as peek:
-        await _until("the records did not arrive", lambda: all(peek.end_offsets(job.target_topic, partitions)))
-
-
-async def _until(otherwise: str, is_so: Any) -> None:
-    give_up_at = time.monotonic() + _START_S
-    while not is_so():
-        if time.monotonic() > give_up_at:
-            raise BenchError("page", f"{otherwise} within {_START_S:.0f} s")
-        await asyncio.sleep(DISCOVER_S)
+        await wait_until(
+            "page", "the records did not arrive", lambda: all(peek.end_offsets(job.target_topic, partitions))
+        )
 
 
 async def _window(tree: ProcessTree, seconds: float) -> dict[str, float]:

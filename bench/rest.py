@@ -5,7 +5,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import bare_ray, raymirror
 from bench.systems.launch import Job, Launch
-from bench.watch import DISCOVER_S
+from bench.watch import DISCOVER_S, wait_until
 from deploy.local.cluster import EmbeddedCluster
 from engine.jobs.tables.catalog import LAG
 
@@ -40,7 +40,6 @@ _SECONDS, _QUICK_SECONDS = 120.0, 30.0
 _SETTLE_S = {_FLOOR: 30.0, _PLAIN: 30.0, _SPARK: 120.0}
 _QUICK_SETTLE_S = {_FLOOR: 10.0, _PLAIN: 10.0, _SPARK: 30.0}
 """Seconds from the last record (with Spark, the first windows) to the window: Ray starts processes, Java compiles."""
-_START_S = 300.0
 _LAG_LOG = f"tables/{LAG.name}/_delta_log"
 _GOALS = {"cpu_percent": 5.0, "pss_mib": 1.6 * 1024}
 """The most that Spark at rest may take beyond a mirror without it: percent of one core, and MiB."""
@@ -170,11 +169,11 @@ async def _measure(
     """Start a mirror, let it copy a record of each partition, and measure it at rest. Raises BenchError."""
     with running(launch, job) as (process, tree):
         if system == _FLOOR:
-            await _wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job))
+            await wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job))
         else:
             await _copy(system, job)
         if storage is not None:  # all processes of Spark run after it has stored windows
-            await _wait_until(system, "Spark stored no windows", lambda: has_windows(storage))
+            await wait_until(system, "Spark stored no windows", lambda: has_windows(storage))
         await asyncio.sleep(settle_s)
         if process.poll() is not None:
             raise BenchError(system, f"ended by itself with {process.returncode}")
@@ -186,19 +185,11 @@ async def _copy(system: str, job: Job) -> None:
         for partition in range(_PARTITIONS):
             await producer.send_and_wait(_TOPIC, b"x" * 100, partition=partition)
     with KafkaPeek(job.target) as peek:
-        await _wait_until(
+        await wait_until(
             system,
             "a record of each partition did not arrive",
             lambda: all(peek.end_offsets(job.target_topic, _PARTITIONS)),
         )
-
-
-async def _wait_until(system: str, otherwise: str, is_so: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + _START_S
-    while not is_so():
-        if time.monotonic() > give_up_at:
-            raise BenchError(system, f"{otherwise} within {_START_S:.0f} s")
-        await asyncio.sleep(DISCOVER_S)
 
 
 async def _rest(tree: ProcessTree, seconds: float, storage: Path | None) -> dict[str, Any]:

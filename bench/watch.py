@@ -1,7 +1,9 @@
 """Watches a run from outside: the target's ends and the CPU and memory of the processes, until nothing changes."""
 
+import asyncio
 import subprocess
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,6 +19,19 @@ _SETTLE_S = 1.0
 """Seconds within which appends after the last record come (a second copy of it, a marker)."""
 _STALL_TIMEOUT_S = 60.0
 _MARKERS_BEFORE = 1
+
+
+async def wait_until(
+    system: str, otherwise: str, is_so: Callable[[], bool], process: "subprocess.Popen[bytes] | None" = None
+) -> None:
+    """Wait until something is so. Raises BenchError with `otherwise` if it takes too long, or if the process ends."""
+    give_up_at = time.monotonic() + START_TIMEOUT_S
+    while not is_so():
+        if process is not None and process.poll() is not None:
+            raise BenchError(system, f"{otherwise}: it ended with {process.returncode}")
+        if time.monotonic() > give_up_at:
+            raise BenchError(system, f"{otherwise} within {START_TIMEOUT_S:.0f} s")
+        await asyncio.sleep(DISCOVER_S)
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,14 +122,14 @@ def doubtful(position: Position, tail: Tail) -> bool:
     One exception is a race of two barriers; the sequences distinguish it from a loss. The other is an owner without a
     barrier that has appended nothing: the marker of an earlier one is right before its position.
     """
-    return tail.end < position.target_next or any(
-        batch.next_offset > position.target_next
-        or (
-            (batch.is_control or _appended_last(position))
-            and not (is_mine(position, batch) or _precedes(position, batch))
-        )
-        for batch in _across(position, tail.batches)
-    )
+    if tail.end < position.target_next:
+        return True
+    last = _last_before(position, tail.batches)
+    if last is None:
+        return False
+    is_known = is_mine(position, last) or _precedes(position, last)
+    must_be_known = last.is_control or _appended_last(position)
+    return last.next_offset > position.target_next or (must_be_known and not is_known)
 
 
 def _appended_last(position: Position) -> bool:
@@ -142,24 +142,24 @@ def ends_as_left(position: Position, batches: Sequence[TailBatch]) -> bool:
 
     `batches`: from the offset before the position, or an earlier one, on.
     """
-    for batch in _across(position, batches):
-        if is_mine(position, batch):
-            ends_there = unwrap(position, batch) + batch.record_span == position.sequence
-            return batch.is_control or (ends_there and batch.next_offset == position.target_next)
-        return _precedes(position, batch) and (batch.is_control or _follows_older(position))
-    return True
+    last = _last_before(position, batches)
+    if last is None:
+        return True
+    if not is_mine(position, last):
+        return _precedes(position, last) and (last.is_control or _follows_older(position))
+    ends_there = unwrap(position, last) + last.record_span == position.sequence
+    return last.is_control or (ends_there and last.next_offset == position.target_next)
 
 
-def _across(position: Position, batches: Sequence[TailBatch]) -> list[TailBatch]:
-    """Return the batch with the last offset before a position, if there is one."""
+def _last_before(position: Position, batches: Sequence[TailBatch]) -> TailBatch | None:
+    """Return the batch with the last offset before a position; None if nothing is left there."""
     last = position.target_next - 1
-    return [batch for batch in batches if batch.base_offset <= last < batch.next_offset]
+    return next((batch for batch in batches if batch.base_offset <= last < batch.next_offset), None)
 
 
 def _precedes(position: Position, batch: TailBatch) -> bool:
     """Whether a batch is of an earlier owner, and the owner of the position has appended nothing."""
-    is_earlier = batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
-    return position.sequence == 0 and is_earlier
+    return position.sequence == 0 and _is_of_older_epoch(position, batch)
 
 
 def _overwritten(position: Position, tail: Tail) -> bool:
@@ -216,8 +216,12 @@ def _late(position: Position, tail: Tail) -> list[TailBatch]:
 
 def _is_older(position: Position, batch: TailBatch) -> bool:
     """Whether a batch has records of an older epoch of the position's producer id."""
-    is_ours = batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
-    return is_ours and not (batch.is_control or batch.is_open)
+    return _is_of_older_epoch(position, batch) and not (batch.is_control or batch.is_open)
+
+
+def _is_of_older_epoch(position: Position, batch: TailBatch) -> bool:
+    """Whether a batch is of an older epoch of the position's producer id."""
+    return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
 
 
 def _has_own_epoch(position: Position, tail: Tail) -> bool:
@@ -413,9 +417,7 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint 
 
 def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
     """Whether a batch is of the position's epoch or, if no such batch is left, of an older epoch of its producer id."""
-    if ours is not None:
-        return is_mine(position, batch)
-    return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
+    return is_mine(position, batch) if ours is not None else _is_of_older_epoch(position, batch)
 
 
 def _mapped_end(position: Position, target_end: int) -> int | None:

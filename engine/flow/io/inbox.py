@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Iterable
-from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -122,8 +121,6 @@ class Inbox:
         """Whether the last answer had nearly all bytes that were asked for: its broker has a backlog."""
         self._holds_back = False
         """Whether bandwidth or priority keeps lanes out of the present fetch."""
-        self._resting: _Look | None = None
-        """The last look, if it found lanes at rest and the answer brought nothing."""
         self._open: dict[TopicPartition, Slice] = {}
         """The last slice of each partition with an open transaction, until its lane knows that it has ended."""
 
@@ -140,7 +137,6 @@ class Inbox:
     def forget(self, driver: LaneDriver) -> None:
         """Drop what is on its way for a lane that is fetched elsewhere now."""
         self._ranges.forget(driver)
-        self._resting = None
         self._wake.set()
 
     async def run(self) -> None:
@@ -173,10 +169,11 @@ class Inbox:
 
     async def _fetch(self, broker: SourceBroker) -> None:
         """Fetch on one connection; return if it was idle for too long to be used again. Raises ConnectionLost."""
+        resting: _Look | None = None
         while True:
             lease = await self._pool.lease()
             try:
-                look, self._resting = await self._look(), None
+                look, resting = await self._look(resting), None
                 wanted = look.wanted
                 rest_s = _REST_OF_LOOKS * look.took_s if look.took_s >= _LONG_LOOK_S else 0.0
                 if wanted and broker.is_stale:
@@ -195,7 +192,7 @@ class Inbox:
                     self._was_full = len(answer.buffer) >= FULL * most_bytes
                     self._deliver(answer, lease, wanted, asked_s)
                     if look.patient and not (self._holds_back or answer.slices or answer.throttle_s):
-                        self._resting = look
+                        resting = look
             finally:
                 lease.release()
             if not wanted:
@@ -207,10 +204,10 @@ class Inbox:
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
                 self.throttled = False
 
-    async def _look(self) -> _Look:
-        """Look at all lanes, unless the last look still holds."""
-        if self._resting is not None and self._still_rests(self._resting):
-            return self._resting
+    async def _look(self, resting: _Look | None) -> _Look:
+        """Look at all lanes, unless the last look found them at rest, and they still are."""
+        if resting is not None and self._still_rests(resting):
+            return resting
         self._wake.clear()
         began_s = now_s()
         wanted, patient = await self._wanted()
@@ -221,7 +218,7 @@ class Inbox:
         """Whether lanes at rest want what they wanted: none was woken, joined or left, and one of them may be asked."""
         if self._wake.is_set() or self._pool.is_spent or now_s() - look.at_s >= _LOOK_AGAIN_S:
             return False
-        return any(self._side.may_fetch(driver) for driver in islice(look.wanted.values(), 1))
+        return self._side.may_fetch(next(iter(look.wanted.values())))
 
     def _comes_back(self, driver: LaneDriver) -> bool:
         """Whether a lane that is read in ranges will probably want a fetch in a moment: its broker is near."""

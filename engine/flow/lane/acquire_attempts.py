@@ -1,5 +1,7 @@
 """Counts the attempts of one lane to get an owner, and decides when it tries again and when it gives up."""
 
+from math import inf
+
 import msgspec
 
 from engine.base.clock import backoff_s
@@ -33,13 +35,11 @@ class AcquireAttempts:
     def __init__(self, now_s: float) -> None:
         self.given_at_s = now_s
         """The instant since which no previous owner has a lease for the lane."""
-        self.needed_at_s = now_s
-        """When the lane last began to need an owner."""
         self.join_at_s = 0.0
         """When the next attempt may begin."""
         self.under_way = False
-        self.woken = False
-        """Whether the lane has no owner and something to copy."""
+        self._woken_at_s = -inf
+        """When the lane had no owner, and something to copy; -inf: it was not woken."""
         self.reacquired = 0
         """Acquisitions since the last acknowledged record."""
         self.in_a_row = self.fenced_in_a_row = 0
@@ -63,7 +63,17 @@ class AcquireAttempts:
 
     def wake(self, now_s: float) -> None:
         """Note that the lane has something to copy."""
-        self.woken, self.needed_at_s = True, now_s
+        self._woken_at_s = now_s
+
+    @property
+    def woken(self) -> bool:
+        """Whether the lane has no owner and something to copy."""
+        return self._woken_at_s > -inf
+
+    @property
+    def needed_at_s(self) -> float:
+        """When the lane last began to need an owner."""
+        return max(self.given_at_s, self._woken_at_s)
 
     def read(self, position: Position) -> None:
         """Note the position that was read before the lane had an owner."""
@@ -92,13 +102,12 @@ class AcquireAttempts:
         self.in_a_row += 1
         self.fenced_in_a_row += fenced
         if fenced:
-            self.given_at_s = self.needed_at_s = now_s
+            self.given_at_s = now_s
         again = self.in_a_row - 1
         self.join_at_s = now_s + (backoff_s(again, most_s=_LONGEST_WAIT_S) if again else 0.0)
         return self.reacquired > MOST_WITHOUT_A_RECORD or self.fenced_in_a_row > MOST_FENCED
 
     def begin_again(self, now_s: float) -> None:
         """Forget all earlier attempts, because a command or an assignment asks for a new one."""
-        self.given_at_s = self.needed_at_s = now_s
-        self.join_at_s = 0.0
+        self.given_at_s, self.join_at_s = now_s, 0.0
         self.reacquired = self.in_a_row = self.fenced_in_a_row = 0

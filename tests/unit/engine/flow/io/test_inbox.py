@@ -320,16 +320,24 @@ async def test_the_last_buffer_is_for_lanes_that_have_little_to_send(others: int
 
 
 @pytest.mark.parametrize(("since_s", "is_patient"), [(0.0, False), (60.0, True)])
-async def test_a_lane_that_just_began_to_need_an_owner_is_awaited_for_a_moment(
-    since_s: float, is_patient: bool
-) -> None:
+async def test_a_lane_that_was_just_given_to_us_is_awaited_for_a_moment(since_s: float, is_patient: bool) -> None:
     desk = Desk(1)
     coming = driver_of(1, owned=False)
-    coming.attempts.needed_at_s -= since_s
+    coming.attempts.given_at_s -= since_s
     desk.drivers.append(coming)
     async with running(desk):
         assert desk.asked() == [[0]]
         assert (desk.brokers[0].options[0].max_wait_s == TERMS.max_wait_s) is is_patient
+
+
+async def test_a_lane_that_watched_for_long_is_awaited_from_its_first_record_on() -> None:
+    desk = Desk(1)
+    coming = driver_of(1, owned=False)
+    coming.attempts.given_at_s -= 60.0
+    coming.attempts.wake(clock.now_s())
+    desk.drivers.append(coming)
+    async with running(desk):
+        assert desk.brokers[0].options[0].max_wait_s < TERMS.max_wait_s
 
 
 async def test_with_nothing_to_ask_for_it_waits_to_be_woken_without_holding_memory() -> None:

@@ -55,6 +55,14 @@ class Cut(Stage):
         """Everything is copied, answered for, and written down."""
         await until(self.written_down)
 
+    async def recovered(self) -> None:
+        """What was lost is copied again, and some more; the map says where it is."""
+        self.a.grow()
+        await until(lambda: self.told(TargetCut) and self.written_down())
+        self.more()
+        await self.acknowledged()
+        assert mapped(self) == self.targets[0].places()
+
     def more(self, partition: int = 0) -> None:
         self.sources[partition].data(2)
         self.a.grow()
@@ -169,11 +177,7 @@ async def test_late_requests_of_an_earlier_owner_are_not_copied_again(late: tupl
     """They are where the map has the barrier of the owner that is cut off, so its offsets are one higher."""
     stage = Cut()
     async with cut_off_with_late_requests(stage, *late):
-        stage.a.grow()
-        await until(lambda: stage.told(TargetCut) and stage.written_down())
-        stage.more()
-        await stage.acknowledged()
-        assert mapped(stage) == stage.targets[0].places()
+        await stage.recovered()
     assert stage.whole()
 
 
@@ -190,11 +194,7 @@ async def test_a_log_of_late_requests_that_does_not_end_below_is_not_taken_for_t
     async with a_second_owner(stage, count, copies):
         elect_with_late_requests(stage, *late, count=count)
         assert stage.targets[0].end >= stage.driver().lane.target_next
-        stage.a.grow()
-        await until(lambda: stage.told(TargetCut) and stage.written_down())
-        stage.more()
-        await stage.acknowledged()
-        assert mapped(stage) == stage.targets[0].places()
+        await stage.recovered()
     assert stage.whole()
 
 
