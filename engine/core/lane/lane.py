@@ -111,8 +111,7 @@ class Lane:
         self._is_fenced = barrier_done or alone
         self._window = self._most_in_flight if barrier_done else 1
         self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
-        self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
-        self._old_sequence = -1
+        self._attempt, self._last_ms, self._old_sequence = 0, _TODAY_MS, -1  # a barrier is young
         self.fetch_offset = position.source_next
         self.position_version += 1
 
@@ -179,9 +178,11 @@ class Lane:
     @property
     def position(self) -> Position:
         """The present position: everything acknowledged, with the runs from there on."""
+        base = self._owned()
         return msgspec.structs.replace(
-            self._owned(),
+            base,
             **self._map.fields,
+            marked=base.marked and self._target_next == base.target_next,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,
@@ -352,8 +353,7 @@ class Lane:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
         self._runs.forget(self._sequence)
         self._narrow.acknowledged()
-        self._window = self._most_in_flight
-        self._attempt = 0
+        self._window, self._attempt = self._most_in_flight, 0
         return actions.between(end, markers, base_offset)
 
     def _take(self, piece: PendingBatch) -> None:

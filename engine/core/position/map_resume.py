@@ -80,6 +80,8 @@ def resumed_map(stored: Position | ForeignPosition | None, found: ResumePoint, g
         kept = cut_runs(kept, found.copied[0].source if found.copied else found.source_next)
     if found.source_next < tail.start.source:
         tail.start = place
+    elif found.copied and found.copied[0].target < tail.start.target:  # late requests, in the place of its barrier
+        tail.start = MapStart(found.copied[0].source, found.copied[0].target, tail.start.first)
     if not _follows(kept, found.copied):  # duplicate content was treated as MM2's copy: use only what is certain
         return MapTail(tail.generation, place, 0, ())
     for run in (*kept, *found.copied):

@@ -18,7 +18,10 @@ class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The new owner of a lane. `atomic`: it writes records and positions in transactions."""
+    """The new owner of a lane.
+
+    `atomic`: it writes records and positions in transactions. `marked`: a marker is right before its first position.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -26,6 +29,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int
     deployment_id: str
     atomic: bool
+    marked: bool = False
 
 
 def transactional_id_of(flow: FlowName, lane: TopicPartition) -> str:
@@ -96,4 +100,5 @@ def first_position(
         map_first=known.start.first,
         map_tail=known.runs,
         atomic=owner.atomic,
+        marked=owner.marked,
     )

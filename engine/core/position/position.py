@@ -14,9 +14,9 @@ The record is Connect's: its key is in `core/position/position_keys.py`, its val
 source offset. Raymirror's extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take
 over; a record without them was written by MM2 or another tool. The field `raymirror` is the version of the format;
 `core/formats.py` has the version rule. Format 2 adds the head of the lane's offset map (`map_...`, see
-`core/offset_map/offset_map.py`); without it, the map starts at the position. The field `left` was added within format
-2: a version that does not know it ignores it, writes positions without it, and uses a barrier at each start
-(`core/position/vacancy.py`).
+`core/offset_map/offset_map.py`); without it, the map starts at the position. The fields `left` and `marked` were added
+within format 2: a version that does not know them ignores them, writes positions without them, uses a barrier at each
+start (`core/position/vacancy.py`), and tells fewer losses from what a log may hold (`core/position/resume.py`).
 
 Format 4 has runs that this record does not name itself: expected ones (`ahead`), and those that announcements with the
 base `run_version` add (`core/position/announced_runs.py`). Its number is two above format 2, so that a reader of format
@@ -87,6 +87,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lane copies in transactions: records after this position were never committed with it."""
     left: bool = False
     """Whether the owner ended with this position: all its requests were answered, and it sends no more."""
+    marked: bool = False
+    """Whether a marker of the lane's owner, or of an earlier one, is known to be right before `target_next`."""
     ahead: Ahead | None = None
     """Runs that are expected after the last one."""
     run_version: int = 0
@@ -157,6 +159,7 @@ class _PositionValue(msgspec.Struct, omit_defaults=True):
     map_tail: str = ""
     atomic: bool = False
     left: bool = False
+    marked: bool = False
     ahead: str = ""
     run_version: int = 0
 

@@ -16,6 +16,7 @@ REGRESSION = "target regression"
 RENEWED = "topic re-created"
 NOT_OF_THE_MAP = "batches of an earlier owner are here, and the offset map does not say which records they hold"
 _MISSING = "batches of this lane are missing at this offset"
+_NOT_AS_LEFT = "the target has something else at this offset than what this lane left there"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
 
@@ -90,8 +91,8 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     """Find where the copy ended.
 
-    The tail must have been read from `position.target_next` on (or from the log start if that is higher), from one
-    offset earlier if records may have been lost, and from as far back as possible if `may_be_late` is true.
+    The tail must have been read from the offset before `position.target_next` on (or from the log start if that is
+    higher), and from as far back as possible if `may_be_late` is true.
     """
     late = _late(position, tail)
     if late:
@@ -102,6 +103,8 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
             return ours
         if tail.end < position.target_next or position.sequence > (ours or 0) or _overwritten(position, tail):
             return _regressed(position, tail, ours)
+        if _is_replaced(position, tail):
+            return Unknown(expected=position.target_next, found=position.target_next - 1, cause=_NOT_AS_LEFT)
     tail = msgspec.structs.replace(
         tail, batches=tuple(batch for batch in tail.batches if batch.next_offset > position.target_next)
     )
@@ -115,46 +118,64 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
 
 
 def doubtful(position: Position, tail: Tail) -> bool:
-    """Whether the log may have been cut below the position: it ends there, or the offset before holds a newer batch.
+    """Whether the log may have been cut below the position: it ends there, or the offset before holds something else.
 
-    A marker of another epoch, or a batch that spans the position, can be there only if the original batch is lost. So
-    can a batch of another writer where the map has a record that this owner appended.
-    One exception is a race of two barriers; the sequences distinguish it from a loss. The other is an owner without a
-    barrier that has appended nothing: the marker of an earlier one is right before its position.
+    A marker of another producer id may be there for a reason (another writer's), or in the place of lost records.
     """
     if tail.end < position.target_next:
         return True
     last = _last_before(position, tail.batches)
     if last is None:
         return False
-    is_known = is_mine(position, last) or _precedes(position, last)
-    must_be_known = last.is_control or _appended_last(position)
-    return last.next_offset > position.target_next or (must_be_known and not is_known)
-
-
-def _appended_last(position: Position) -> bool:
-    """Whether the last record before a position is one that its owner appended."""
-    return position.sequence > 0 and source_at(position.map_tail, position.target_next - 1) is not None
+    return not _is_left(position, last) or (last.is_marker and last.producer_id != position.producer_id)
 
 
 def ends_as_left(position: Position, batches: Sequence[TailBatch]) -> bool:
-    """Whether right before a position is what its owner appended last; also if nothing is left there.
+    """Whether right before a position is what its owner left there; also if nothing is left there.
 
     `batches`: from the offset before the position, or an earlier one, on.
     """
     last = _last_before(position, batches)
-    if last is None:
-        return True
-    if not is_mine(position, last):
-        return _precedes(position, last) and (last.is_control or _follows_older(position))
-    ends_there = unwrap(position, last) + last.record_span == position.sequence
-    return last.is_control or (ends_there and last.next_offset == position.target_next)
+    return last is None or _is_left(position, last)
 
 
 def _last_before(position: Position, batches: Sequence[TailBatch]) -> TailBatch | None:
     """Return the batch with the last offset before a position; None if nothing is left there."""
     last = position.target_next - 1
     return next((batch for batch in batches if batch.base_offset <= last < batch.next_offset), None)
+
+
+def _is_left(position: Position, last: TailBatch) -> bool:
+    """Whether a batch can be what was right before a position when it was written.
+
+        by the position     what can be there
+        marked              a marker of its owner; of an earlier owner too, if the owner has appended nothing
+        no record           such a marker, or what another writer wrote
+        a record            the owner's last batch; if it has appended nothing: one of an earlier owner
+        not known           each of these
+
+    Without transactional ids every owner has a producer id of its own, with epoch 0, and no barrier.
+    """
+    if last.next_offset > position.target_next:
+        return False
+    record, is_others = _has_record(position), last.producer_id != position.producer_id
+    is_ours = is_mine(position, last) or _precedes(position, last)
+    if last.is_marker:
+        return not record and (is_ours or (is_others and not position.marked))
+    if is_others and record is not False:
+        return position.sequence == 0 and (record is None or position.producer_epoch == 0)
+    if is_others:
+        return not position.marked
+    ends_there = not is_mine(position, last) or unwrap(position, last) + last.record_span == position.sequence
+    return record is not False and is_ours and ends_there
+
+
+def _has_record(position: Position) -> bool | None:
+    """Whether the map has a record at the last offset before a position; None: that is before the start of the map."""
+    if source_at(position.map_tail, position.target_next - 1) is not None:
+        return True
+    begins = position.map_start.target
+    return False if position.marked or position.map_tail or begins < position.target_next else None
 
 
 def _precedes(position: Position, batch: TailBatch) -> bool:
@@ -169,6 +190,15 @@ def _overwritten(position: Position, tail: Tail) -> bool:
     )
 
 
+def _is_replaced(position: Position, tail: Tail) -> bool:
+    """Whether records that this owner did not leave there are right before the position.
+
+    Markers are there also after a race of two barriers: the position of the slower owner follows that of the faster.
+    """
+    last = _last_before(position, tail.batches)
+    return last is not None and not last.is_marker and not _is_left(position, last)
+
+
 def may_be_late(position: Position, tail: Tail) -> bool:
     """Whether an older epoch may have appended after the position's barrier was lost; more must be read to know."""
     behind = position.target_next + _follows_older(position)
@@ -180,10 +210,9 @@ def may_be_late(position: Position, tail: Tail) -> bool:
 def _follows_older(position: Position) -> bool:
     """Whether a record of an older epoch may be the last before the position: of this one there is not even a barrier.
 
-    Such a record is in the map. Otherwise late requests end exactly where the position does.
+    Otherwise late requests may end exactly where the position does.
     """
-    known = position.map_tail
-    return position.sequence == 0 and (not known or source_at(known, position.target_next - 1) is not None)
+    return position.sequence == 0 and _has_record(position) is not False
 
 
 def judged_from(position: Position, tail: Tail) -> int:
@@ -204,9 +233,11 @@ def _late(position: Position, tail: Tail) -> list[TailBatch]:
     the map's offsets are of another log from the first late batch on; the order of the records is the same.
     """
     known = position.map_tail
-    if not known or not may_be_late(position, tail) or _has_own_epoch(position, tail):
+    if not may_be_late(position, tail) or _has_own_epoch(position, tail):
         return []
-    reached = known[0].target
+    start = position.map_start
+    begins = 0 if start.first and not position.map_blocks else start.target
+    reached = known[0].target if known else begins
     older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
     for at, batch in enumerate(older):
         if batch.base_offset < position.target_next and source_at(known, batch.base_offset) is None:

@@ -7,8 +7,8 @@ which rewinds it.
 
 Others may have filled such a log up to that offset: late requests of an earlier owner, or another writer. So the lane
 also asks where the leader epoch of its last append ends (OffsetsForLeaderEpoch): of one epoch there is one log
-(KIP-101). Unless that is at the acknowledged offset or behind it, the batch before that offset is read: it is this
-owner's last one, or the lane is acquired again.
+(KIP-101). Unless that is at the acknowledged offset or behind it, the batch before that offset is read: it is what
+this owner left there, or the lane is acquired again.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ _OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.RE
 _PATIENCE_S = 1.0
 _ANSWER_S = 3.0
 """Timeout of the first question; a leader that needs longer gets more time at each attempt."""
-_READ_AT_ONCE = 32
-"""Lanes whose last batch is read at once."""
+_READ_AT_ONCE = 16
+"""Lanes whose last batches are read from one leader at once: an answer has up to a megabyte, which is in no budget."""
 
 
 class Senders(Protocol):
@@ -53,6 +53,8 @@ class LeaderEndVerifier:
         self._events = events
         self._asking: dict[LaneDriver, Leader] = {}
         """The leader that is being asked about a lane."""
+        self._reads: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By leader: a silent one delays no read of others."""
 
     def doubt(self, driver: LaneDriver) -> None:
         """Note that the connection to the lane's target leader is lost: the next leader must be verified."""
@@ -92,10 +94,21 @@ class LeaderEndVerifier:
         places = {driver: driver.lane.target_next for driver in asked}
         try:
             async with asyncio.timeout(_ANSWER_S * attempt):
-                lost = await self._losses(places, asked)
+                lost, unsure = await self._ends(places, asked)
         except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
             await self._ask_again(asked, attempt)
             return
+        moved = self._decide({driver: leader for driver, leader in asked.items() if driver not in unsure}, places, lost)
+        for some in parts([(driver, asked[driver]) for driver in unsure], _READ_AT_ONCE):
+            async with self._reads[some[0][1].node]:
+                moved |= await self._read(dict(some), places, attempt)
+        if moved:
+            await self._ask_again(moved, attempt)
+
+    def _decide(
+        self, asked: Mapping[LaneDriver, Leader], places: Mapping[LaneDriver, int], lost: Mapping[LaneDriver, str]
+    ) -> dict[LaneDriver, Leader]:
+        """Trust the leaders of some lanes, and report those that lost records; return the lanes to ask about again."""
         moved: dict[LaneDriver, Leader] = {}
         for driver, leader in asked.items():
             if not self._is_open(driver, leader):
@@ -108,15 +121,14 @@ class LeaderEndVerifier:
                 self._events.cut_off(driver, lost[driver])
             else:
                 self._trust(driver)
-        if moved:
-            await self._ask_again(moved, attempt)
+        return moved
 
-    async def _losses(
+    async def _ends(
         self, places: Mapping[LaneDriver, int], asked: Mapping[LaneDriver, Leader]
-    ) -> dict[LaneDriver, str]:
-        """Return the lanes whose leaders lack acknowledged records, and what shows it. Raises as `Cluster` does.
+    ) -> tuple[dict[LaneDriver, str], list[LaneDriver]]:
+        """Return the lanes whose leaders lack acknowledged records, with what shows it, and those whose may lack some.
 
-        `places`: the offset after the last acknowledged record.
+        `places`: the offset after the last acknowledged record. Raises as `Cluster` does.
         """
         targets = {driver.name.target: driver for driver in asked}
         known = {target: driver.leaders.epoch_at(places[driver]) for target, driver in targets.items()}
@@ -140,12 +152,22 @@ class LeaderEndVerifier:
                 lost[driver] = f"the target ends at {end}, below the acknowledged end {target_next}: it lost records"
             elif target not in held or held[target].epoch != epochs[target] or held[target].end < target_next:
                 unsure.append(driver)
-        for some in parts(unsure, _READ_AT_ONCE):
-            await run_all(*(self._look_at_last(driver, lost) for driver in some))
-        return lost
+        return lost, unsure
+
+    async def _read(
+        self, asked: Mapping[LaneDriver, Leader], places: Mapping[LaneDriver, int], attempt: int
+    ) -> dict[LaneDriver, Leader]:
+        """Decide about some lanes by their last batches; return the lanes to ask about again."""
+        lost: dict[LaneDriver, str] = {}
+        try:
+            async with asyncio.timeout(_ANSWER_S * attempt):
+                await run_all(*(self._look_at_last(driver, lost) for driver in asked))
+        except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return dict(asked)
+        return self._decide(asked, places, lost)
 
     async def _look_at_last(self, driver: LaneDriver, lost: dict[LaneDriver, str]) -> None:
-        """Read the batch before a lane's position, and note it if it is not what this owner appended last."""
+        """Read the batch before a lane's position, and note it if it is not what this owner left there."""
         position = driver.lane.position
         last = position.target_next - 1
         if last < 0:

@@ -37,7 +37,7 @@ Found = dict[TopicPartition, Leader]
 class LeaderUsers(Protocol):
     """The part that acts on the leaders that were found (`BrokerRouter`)."""
 
-    def verify(self, drivers: list[LaneDriver]) -> None:
+    def verify(self, drivers: Sequence[LaneDriver]) -> None:
         """The target leaders of some lanes were looked up: they may append to those that are verified only."""
 
     def place(self, driver: LaneDriver) -> None:
@@ -213,7 +213,7 @@ class TargetLeaders(ClusterLeaders):
 
     def use(self, drivers: Sequence[LaneDriver]) -> None:
         """Let some lanes use the leaders that were noted."""
-        self._users.verify(list(drivers))  # first: a lane must not append to a leader that may have lost records
+        self._users.verify(drivers)  # first: a lane must not append to a leader that may have lost records
         for driver in drivers:
             self._users.place(driver)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -216,7 +216,7 @@ class BrokerRouter:
         """Return the connections that a lane uses."""
         return self._lane_routes.get(driver, LaneRoutes())
 
-    def verify(self, drivers: list[LaneDriver]) -> None:
+    def verify(self, drivers: Sequence[LaneDriver]) -> None:
         """Ask the target leaders of some lanes, just looked up, for the ends of their logs if they are new."""
         self.expiry.mark(drivers)
         self.leader_ends.verify(drivers)

@@ -42,7 +42,7 @@ from engine.flow.lane.lane_health import LaneHealth
 from engine.flow.lane.lane_leaders import NOBODY, LaneLeaders
 from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.lane.upkeep import Upkeep
-from engine.flow.ports.ports import PartitionFetch, Producer
+from engine.flow.ports.ports import Leader, PartitionFetch, Producer
 from policies.model import LaneName, TopicPartition
 
 _MAY_DOUBLE = "a batch of unknown outcome is so old that its leader may have forgotten the producer: the log is read"
@@ -239,12 +239,17 @@ class LaneDriver:
         if self.lane.source_next >= self.end.offset:
             self.watch.caught_up_ms = self.end.at_ms
 
-    def begin(self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, alone: bool) -> None:
-        """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next."""
+    def begin(
+        self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, alone: bool, read: Leader
+    ) -> None:
+        """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next.
+
+        `read`: the target leader before the log was read.
+        """
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
         self.ownership.begin(producer, found.how, topic_ids, alone=alone, now_s=now_s())
         self.attempts.diverged(None)
-        self.leaders.begin(found.target_next)
+        self.leaders.begin(found.target_next, read)
         self.health.clear()
         self.positions.begin()
         self.blocks.begin()

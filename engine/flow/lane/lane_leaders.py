@@ -81,10 +81,13 @@ class LaneLeaders:
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted
 
-    def begin(self, target_next: int) -> None:
-        """Note that the target leader was read up to `target_next`, which another one may have appended."""
-        self.trust(target_next)
-        self._earlier_epoch = -1
+    def begin(self, target_next: int, read: Leader) -> None:
+        """Note that the log was read up to `target_next`, which another leader may have appended.
+
+        `read`: the leader before that. A later one may have another log, and must be verified.
+        """
+        self._verified_at, self._earlier_epoch = target_next, -1
+        self.verified, self.doubted = read, self.target != read
 
     def epoch_at(self, target_next: int) -> int:
         """Return the leader epoch that was known when the last append before `target_next` was acknowledged; -1: none.

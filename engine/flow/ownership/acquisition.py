@@ -141,9 +141,9 @@ class Acquisition:
         """Write one lane's barrier, unless it needs none; without a lease, wait for one first."""
 
         async def take() -> FencedLane:
-            times_shut = self._lease.times_shut
+            times_shut, leader = self._lease.times_shut, driver.leaders.target
             producer, vacant = await self._vacancies.take_producer(driver, before)
-            return FencedLane(producer, before, times_shut, vacant)
+            return FencedLane(producer, before, times_shut, vacant, leader)
 
         async with self._slot():
             return await self._lease.while_open(take)
@@ -311,8 +311,9 @@ class Acquisition:
             assignment_epoch=driver.ownership.assignment_epoch,
             deployment_id=self._options.deployment_id,
             atomic=self._options.commit_s > 0,
+            marked=fenced.is_behind_marker(stored, found.target_next),
         )
-        driver.begin(producer, found, last_pair(known.runs), alone=fenced.vacant)
+        driver.begin(producer, found, last_pair(known.runs), alone=fenced.vacant, read=fenced.leader)
         driver.lane.own(
             first_position(owner, logs.identity_of(driver), found, known, copied_leader_epoch(stored, found)),
             barrier_done=fenced.marked,

@@ -20,15 +20,14 @@ from engine.core.position.resume import (
     REGRESSION,
     ResumePoint,
     Tail,
-    TailBatch,
     Unknown,
     judged_from,
-    may_be_late,
     ranges_of,
 )
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.vacancy import may_be_vacant
 from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_leaders import NOBODY
 from engine.flow.ownership.block_scan import find_blocks, read_blocks
 from engine.flow.ownership.earlier_source import refusal
 from engine.flow.ownership.starts import StartResolver
@@ -36,12 +35,9 @@ from engine.flow.ownership.stored_positions import Stored, resumable_positions
 from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import Reach, Takeover
 from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader, Producer, ProducerState
 from engine.flow.refused.quarantine_reader import Replayers
 from policies.model import LaneName, TopicPartition
-
-_REGRESSION_WINDOW = 100_000
-"""Target offsets read back to find the lane's last batch after the target lost records."""
 
 
 class PreFenceState(msgspec.Struct, frozen=True):
@@ -59,18 +55,30 @@ class PreFenceState(msgspec.Struct, frozen=True):
 class FencedLane(msgspec.Struct, frozen=True):
     """A lane after its barrier: its producer, the state before, and how often the lease guard had shut by then.
 
-    `vacant`: no barrier was written, because no request of a previous owner can arrive.
+    `vacant`: no barrier was written, because no request of a previous owner can arrive. `leader`: of the target, as it
+    was known before the log was read.
     """
 
     producer: Producer
     before: PreFenceState
     times_shut: int
     vacant: bool = False
+    leader: Leader = NOBODY
 
     @property
     def marked(self) -> bool:
         """Whether the barrier wrote its markers."""
         return self.producer.fenced and not self.vacant
+
+    def is_behind_marker(self, stored: Stored, target_next: int) -> bool:
+        """Whether it is certain that a marker of the lane's owners is right before a target offset.
+
+        It is its own if the log has grown by no more since the state before; a lane without one may rest behind an
+        earlier owner's.
+        """
+        if self.marked:
+            return target_next == self.before.end + 1
+        return self.vacant and isinstance(stored, Position) and stored.marked and stored.target_next == target_next
 
 
 class LogOffsets(msgspec.Struct, kw_only=True):
@@ -358,18 +366,7 @@ class PositionRecovery:
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: FencedLane, start: int, end: int) -> Tail:
         target, before = driver.name.target, fenced.before
-        successor = (fenced.producer.producer_id, fenced.producer.epoch - 1) == (
-            stored.producer_id,
-            stored.producer_epoch,
-        )
-        # Markers may fill the place of lost records: this owner's, or those of owners that never wrote a position. And
-        # late requests may, if the log ends where the position does.
-        look_before = min(before.end, end - fenced.marked) <= stored.target_next or not successor
-        batches: Sequence[TailBatch] = ()
-        if end >= stored.target_next:
-            batches = await tail_headers(self._target, target, stored, start, end, before=look_before)
-        if may_be_late(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
-            batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
+        batches = await tail_headers(self._target, target, stored, start, end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
             raise ConnectionLost(f"{target}: another owner's barrier follows this lane's")
@@ -382,7 +379,7 @@ class PositionRecovery:
         ours = (stored.producer_id, stored.producer_epoch)
         state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
         last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
-        return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
+        return Tail(log_start=start, end=end, batches=batches, last_sequence=last)
 
     async def _unfolded(self, driver: LaneDriver, stored: Position, target_end: int) -> Position:
         """Read the map's blocks back from the block that holds a target offset, and put their runs into the map's tail.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.core.position.position import Position
-from engine.core.position.resume import TailBatch
+from engine.core.position.resume import Tail, TailBatch, may_be_late
 from engine.core.position.stored_tail import last_counted, reaches_begin, undone_from
 from engine.core.position.tail_end import from_end
 from engine.flow.ports.ports import Cluster
@@ -11,22 +11,38 @@ from policies.model import TopicPartition
 
 _STEPS = 4
 """Most markers to pass on the way back to the last records: one of this barrier, more of owners that copied nothing."""
+_LOST = 100_000
+"""Offsets read back to find the lane's last batch after the target lost records."""
 _WINDOW, _WIDER = 10_000, 10
 """Offsets read back to find the start of a transaction, and the factor by which the window grows."""
 
 
 async def tail_headers(
-    cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int, *, before: bool = False
+    cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int
+) -> tuple[TailBatch, ...]:
+    """Return the headers from the offset before the position to `end`; `start`: the log's start.
+
+    In that place may be something else than what the owner left there: markers of later owners, or late requests of an
+    earlier one, after an unclean election. Then the headers go further back. Raises as `Cluster.read_headers` does.
+    """
+    batches = tuple(await _behind(cluster, partition, position, start, end)) if end >= position.target_next else ()
+    if not may_be_late(position, Tail(log_start=start, end=end, batches=batches)):
+        return batches
+    return tuple(await cluster.read_headers(partition, max(start, end - _LOST), end))
+
+
+async def _behind(
+    cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int
 ) -> Sequence[TailBatch]:
-    """Return the headers from the position to `end`; `start`: the log's start. `before`: from one offset before it.
+    """Return the headers from the offset before the position to `end`.
 
     The lane's last batch mostly implies all batches before it (`core/position/tail_end.py`); if not, all are read.
     After an atomic position no record counts, but the records that the position counts must still be there: they are
-    read, and their whole transaction if they were rolled back. Raises as `Cluster.read_headers` does.
+    read, and their whole transaction if they were rolled back.
     """
     if position.atomic:
         return await _atomic(cluster, partition, position, start, end)
-    first = max(start, position.target_next - before)
+    first = max(start, position.target_next - 1)
     at = end - 2  # the barrier's marker, and the offset before it
     for _ in range(_STEPS):
         if at <= max(first, position.target_next):

@@ -178,8 +178,7 @@ class TakeoverSurvey:
         if ends.target_end < stored.target_next:
             lost = f"the target ends at {ends.target_end}, and {stored.target_next} was acknowledged: it lost records"
             return msgspec.structs.replace(blank, trouble=lost)
-        read = tail_headers(self._target, lane.target, stored, ends.target_start, ends.target_end)
-        batches = tuple(await read)
+        batches = await tail_headers(self._target, lane.target, stored, ends.target_start, ends.target_end)
         found = read_stored_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
         if isinstance(found, Unknown):
             return msgspec.structs.replace(blank, trouble=f"target offset {found.found}: {found.cause}")

@@ -16,7 +16,7 @@ from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.position.position import Position
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import ResumePoint, Tail, TailBatch
+from engine.core.position.resume import ResumePoint, Tail, TailBatch, ends_as_left, may_be_late
 from engine.core.position.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.position.tail_end import from_end
 from engine.core.position.vacancy import is_vacant, may_be_vacant, stands_as_left
@@ -148,7 +148,10 @@ class Owner:
         if stored is None:
             found = ResumePoint(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
-            batches = tuple(log.headers(last_counted(stored) if stored.atomic else stored.target_next))
+            first = last_counted(stored) if stored.atomic else max(0, stored.target_next - 1)
+            batches = tuple(log.headers(first))
+            if may_be_late(stored, Tail(log_start=0, end=log.end, batches=batches)):
+                batches = tuple(log.headers(0))
             if stored.atomic and undone_from(stored, batches) is not None:
                 self.world.count("undone")
                 batches = tuple(log.headers(0))
@@ -203,15 +206,33 @@ class Owner:
                 map_first=known.start.first,
                 map_tail=known.runs,
                 atomic=self.atomic,
+                marked=self._is_behind_marker(),
             ),
             barrier_done=barrier_done,
             alone=self.alone,
         )
 
+    def _is_behind_marker(self) -> bool:
+        log, stored = self.world.target, self._stored
+        if self.alone:
+            return stored is not None and stored.marked and stored.target_next == log.end
+        last = log.headers(log.end - 1)
+        return bool(last) and last[-1].is_marker and last[-1].producer_epoch == self.epoch
+
+    def check_end(self) -> None:
+        """A log that has lost nothing ends as the lane left it."""
+        if self.lane.state is State.COPYING and self.lane.target_next > 0:
+            position = self.lane.position
+            last = self.world.target.headers(position.target_next - 1)
+            has_lost = bool(last) and last[0].is_marker and last[0].producer_epoch > self.epoch
+            self.world.count("ends as left")
+            assert has_lost or ends_as_left(position, last), position  # it has lost a race of two barriers
+
     def leave(self) -> None:
         """Die, or stand down: requests on their way stay on their way."""
         if self.gone:
             return
+        self.check_end()
         self.gone = True
         self.todo, self.actions, self.reads = [], [], []
         self.lane.stop()

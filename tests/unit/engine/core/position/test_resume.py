@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from engine.core.offset_map.map_runs import MapRun
+from engine.core.offset_map.map_runs import MapRun, MapStart
+from engine.core.position.map_resume import resumed_map
 from engine.core.position.position import SEQUENCE_SPAN, Position, Run
 from engine.core.position.resume import (
     REGRESSION,
@@ -247,7 +248,7 @@ def test_a_hole_in_what_a_cut_log_still_has_is_not_built_on() -> None:
 
 # --- requests of an earlier owner that a broker took up late ----------------------------------------------------------
 
-EARLIER = (41, 2)
+EARLIER, OTHER = (41, 2), (77, 5)
 OUR_MAP = (MapRun(90, 40, 10), MapRun(100, 51, 3), MapRun(110, 54, 20))
 """Records up to target offset 49, the barrier of this epoch at 50, then its own; the source has no 103 to 109."""
 
@@ -349,34 +350,104 @@ def test_such_a_marker_does_not_make_records_late_that_the_map_lacks_on_purpose(
     assert (answer.how, answer.source_next) == ("position", 40)
 
 
+BEFORE = (MapRun(0, 0, 40),)
+"""A map without a record right before target offset 50."""
+WITH_LAST = (*BEFORE, MapRun(60, 47, 3))
+BEFORE_THE_MAP = ()
+
+
 @pytest.mark.parametrize(
-    ("sequence", "last", "is_there"),
+    ("sequence", "known", "last", "is_there"),
     [
-        (3, ours(47, 0, 3), True),
-        (3, ours(48, 0, 2), False),  # too few
-        (3, ours(47, 4, 3), False),  # others of this owner
-        (2, ours(48, 0, 4), False),  # it spans the position
-        (3, marker(49), True),
-        (3, ours(47, 0, 3, EARLIER), False),
-        (3, ours(47, 0, 3, NEWER), False),
-        (3, foreign(47, 3), False),
-        (0, marker(49, EARLIER), True),
-        (3, marker(49, EARLIER), False),
-        (0, marker(49, NEWER), False),
-        (0, ours(47, 0, 3, EARLIER), False),
-        (3, ours(44, 0, 3), True),  # nothing is left right before the position
+        (3, WITH_LAST, ours(47, 0, 3), True),
+        (3, WITH_LAST, ours(48, 0, 2), False),  # too few
+        (3, WITH_LAST, ours(47, 4, 3), False),  # others of this owner
+        (3, WITH_LAST, ours(47, 0, 4), False),  # it spans the position
+        (3, WITH_LAST, ours(44, 0, 3), True),  # nothing is left right before the position
+        (3, WITH_LAST, ours(47, 0, 3, EARLIER), False),
+        (3, WITH_LAST, ours(47, 0, 3, NEWER), False),
+        (3, WITH_LAST, foreign(47, 3), False),
+        (3, WITH_LAST, marker(49), False),  # in the place of the last record, by a late commit or keep-alive
+        (3, WITH_LAST, marker(49, OTHER), False),
+        (3, BEFORE, marker(49), True),  # settled behind a marker of its own
+        (3, BEFORE, marker(49, EARLIER), False),
+        (3, BEFORE, marker(49, OTHER), True),  # settled behind another writer's
+        (3, BEFORE, foreign(47, 3), True),
+        (3, BEFORE, ours(47, 0, 3), False),
+        (3, BEFORE_THE_MAP, ours(47, 0, 3), True),
+        (3, BEFORE_THE_MAP, foreign(47, 3), False),
+        (3, BEFORE_THE_MAP, ours(47, 0, 3, EARLIER), False),
+        (0, BEFORE, marker(49), True),
+        (0, BEFORE, marker(49, EARLIER), True),  # without a barrier, behind one
+        (0, BEFORE, marker(49, NEWER), False),
+        (0, BEFORE, ours(47, 0, 3, EARLIER), False),
+        (0, BEFORE, foreign(47, 3), True),
+        (0, WITH_LAST, ours(47, 0, 3, EARLIER), True),  # without a barrier, behind records
+        (0, WITH_LAST, ours(47, 0, 3, OTHER), False),
+        (0, WITH_LAST, ours(47, 0, 3, NEWER), False),
+        (0, WITH_LAST, marker(49, EARLIER), False),
+        (0, BEFORE_THE_MAP, ours(47, 0, 3, EARLIER), True),
+        (0, BEFORE_THE_MAP, ours(47, 0, 3, OTHER), True),
+        (0, BEFORE_THE_MAP, marker(49, EARLIER), True),
     ],
 )
-def test_what_is_right_before_a_position_is_what_its_owner_appended_last(
-    sequence: int, last: TailBatch, is_there: bool
+def test_what_is_right_before_a_position_is_what_its_owner_left_there(
+    sequence: int, known: tuple[MapRun, ...], last: TailBatch, is_there: bool
 ) -> None:
-    at = msgspec.structs.replace(position(100, 50, sequence), map_tail=(MapRun(0, 0, 40),))
+    at = msgspec.structs.replace(position(100, 50, sequence), map_tail=known)
     assert ends_as_left(at, [last]) is is_there
 
 
-def test_an_owner_without_a_barrier_is_behind_records_of_the_one_before() -> None:
-    at = msgspec.structs.replace(position(100, 50, 0), map_tail=(MapRun(60, 10, 40),))
-    assert ends_as_left(at, [ours(47, 0, 3, EARLIER)])
+def test_without_transactional_ids_an_owner_follows_records_of_another_id() -> None:
+    at = msgspec.structs.replace(position(100, 50, 0, producer=(41, 0)), map_tail=WITH_LAST)
+    assert ends_as_left(at, [ours(47, 0, 3, OTHER)])
+    assert not ends_as_left(at, [marker(49, OTHER)])
+    assert not ends_as_left(msgspec.structs.replace(at, sequence=3), [ours(47, 0, 3, OTHER)])
+
+
+@pytest.mark.parametrize(
+    ("last", "is_there"),
+    [
+        (marker(49), True),
+        (marker(49, EARLIER), True),  # this owner has none, and follows one that had
+        (marker(49, NEWER), False),
+        (marker(49, OTHER), False),
+        (ours(47, 0, 3, EARLIER), False),
+        (ours(47, 0, 3, OTHER), False),
+        (foreign(49), False),
+    ],
+)
+@pytest.mark.parametrize("known", [BEFORE, BEFORE_THE_MAP])
+def test_nothing_else_can_take_the_place_of_a_marker(
+    last: TailBatch, is_there: bool, known: tuple[MapRun, ...]
+) -> None:
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=known, marked=True)
+    assert ends_as_left(at, [last]) is is_there
+
+
+def test_a_first_owners_late_requests_are_late_although_no_map_has_a_record() -> None:
+    """The second owner has only its barrier, at 1; this log has the first owner's record there, and another one."""
+    at = msgspec.structs.replace(position(0, 2, 0), marked=True, map_source=0, map_target=2, map_first=True)
+    answer = found(at, marker(0, EARLIER), ours(1, 0, 1, EARLIER), ours(2, 1, 2, EARLIER), marker(4, NEWER))
+    assert (answer.source_next, answer.how, answer.copied) == (3, REGRESSION, ((0, 1, 3),))
+    known = resumed_map(at, answer, 1)
+    assert (known.start, known.runs) == (MapStart(0, 1, first=True), ((0, 1, 3),))
+
+
+def test_a_log_that_lacks_a_marker_of_ours_may_end_a_later_batch_where_the_position_is() -> None:
+    """The map has 6 at 8, behind a marker at 7. This log has 6 at 7, and 7 at 8."""
+    at = msgspec.structs.replace(position(7, 9, 7), map_tail=(MapRun(0, 1, 6), MapRun(6, 8, 1)))
+    assert not ends_as_left(at, [ours(8, 7, 1)])
+    answer = read(at, ours(7, 6, 1), ours(8, 7, 1), marker(9, NEWER))
+    assert isinstance(answer, Unknown), "record 7 would be copied again"
+    assert (answer.expected, answer.found) == (9, 8)
+
+
+def test_a_position_behind_another_writers_marker_is_no_loss() -> None:
+    at = msgspec.structs.replace(position(6, 8, 6), map_tail=(MapRun(0, 1, 6),))
+    tail = (ours(1, 0, 6), marker(7, OTHER), marker(8, NEWER))
+    assert may_be_late(at, Tail(log_start=0, end=9, batches=tail[1:])), "more must be read to know"
+    assert found(at, *tail).how == "position"
 
 
 def test_how_far_back_the_map_must_reach() -> None:

@@ -104,7 +104,7 @@ def test_what_a_later_commit_covered_is_there() -> None:
 
 def test_a_former_owners_rolled_back_records_are_not_the_positions() -> None:
     former = [msgspec.structs.replace(rolled_back(50, 9, 2), producer_epoch=OURS[1] - 1), marker(52), marker(53)]
-    at = msgspec.structs.replace(MAPPED, map_tail=(MapRun(80, 30, 19), MapRun(104, 54, 3)))
+    at = msgspec.structs.replace(MAPPED, sequence=3, map_tail=(MapRun(80, 30, 19), MapRun(104, 54, 3)))
     kept = undone(*former, ours(54, 0, 3), marker(57), at=at)
     assert isinstance(kept, ResumePoint)
     assert kept.how == "position"

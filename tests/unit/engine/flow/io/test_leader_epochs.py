@@ -271,7 +271,7 @@ async def test_many_lanes_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatc
 
         stage.b.read_headers = counted  # type: ignore[method-assign]
         for driver in stage.copier.drivers.values():
-            driver.leaders.begin(7)
+            driver.leaders.begin(7, driver.leaders.target)
             stage.b.leader[driver.name.target] = Leader(2, 5, "id-A.t")
         stage.b.lose(1)
         await until(lambda: all(not one.leaders.doubted for one in stage.copier.drivers.values()) and most)

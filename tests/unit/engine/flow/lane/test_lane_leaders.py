@@ -75,7 +75,8 @@ def test_a_lane_without_an_owner_doubts_nobody() -> None:
 def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowledged() -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(1, 4, "id"))
-    leaders.begin(7)
+    leaders.begin(7, leaders.target)
+    assert not leaders.doubted
     assert leaders.epoch_at(7) == -1, "who appended the last record before is not known"
     assert leaders.epoch_at(9) == 4
     leaders.lead_target(Leader(2, 5, "id"))
@@ -85,3 +86,14 @@ def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowle
     assert leaders.epoch_at(10) == 5
     leaders.trust(10)
     assert (leaders.epoch_at(10), leaders.epoch_at(11)) == (5, 5)
+
+
+def test_a_leader_that_was_found_while_the_log_of_another_was_read_is_not_verified() -> None:
+    leaders = LaneLeaders()
+    leaders.lead_target(Leader(2, 5, "id"))
+    leaders.begin(7, Leader(1, 4, "id"))
+    assert leaders.doubted
+    assert not leaders.target_is_verified
+    leaders.trust(7)
+    assert leaders.target_is_verified
+    assert leaders.epoch_at(7) == -1

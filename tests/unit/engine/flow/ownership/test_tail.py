@@ -33,8 +33,8 @@ class Asked(FakeCluster):
     def ours(self, sequence: int, count: int, epoch: int = 3) -> None:
         self.log._store(b"", 41, epoch, sequence, count)
 
-    async def headers(self, at: Position, *, before: bool = False) -> Sequence[TailBatch]:
-        return await tail_headers(self, COPY, at, self.log.start, self.log.end, before=before)
+    async def headers(self, at: Position) -> Sequence[TailBatch]:
+        return await tail_headers(self, COPY, at, self.log.start, self.log.end)
 
 
 def begun() -> tuple[Asked, Position]:
@@ -51,8 +51,8 @@ async def test_of_a_long_tail_the_end_is_read() -> None:
         cluster.ours(sequence, 1)
     cluster.log.marker(41, 4)
     found = await cluster.headers(at)
-    assert [(one.base_offset, one.next_offset) for one in found] == [(50, 1049), (1049, 1050), (1050, 1051)]
-    assert cluster.reads == [(1049, 1051)]
+    assert [(one.base_offset, one.next_offset) for one in found] == [(49, 50), (50, 1049), (1049, 1050), (1050, 1051)]
+    assert cluster.reads == [(1049, 1051), (49, 50)]
 
 
 async def test_markers_at_the_end_are_passed() -> None:
@@ -62,8 +62,8 @@ async def test_markers_at_the_end_are_passed() -> None:
     for epoch in (4, 5, 6):
         cluster.log.marker(41, epoch)
     found = await cluster.headers(at)
-    assert [one.base_offset for one in found] == [50, 1050, 1052, 1053, 1054]
-    assert cluster.reads == [(1053, 1055), (1052, 1055), (1051, 1055)]
+    assert [one.base_offset for one in found] == [49, 50, 1050, 1052, 1053, 1054]
+    assert cluster.reads == [(1053, 1055), (1052, 1055), (1051, 1055), (49, 50)]
 
 
 async def test_behind_many_markers_all_is_read() -> None:
@@ -71,8 +71,8 @@ async def test_behind_many_markers_all_is_read() -> None:
     cluster.ours(0, LONG)
     for epoch in range(4, 10):
         cluster.log.marker(41, epoch)
-    assert list(await cluster.headers(at)) == cluster.log.headers(50)
-    assert cluster.reads[-1] == (50, cluster.log.end)
+    assert list(await cluster.headers(at)) == cluster.log.headers(49)
+    assert cluster.reads[-1] == (49, cluster.log.end)
 
 
 async def test_with_a_marker_between_all_is_read() -> None:
@@ -81,25 +81,26 @@ async def test_with_a_marker_between_all_is_read() -> None:
     cluster.log.marker(41, 3)
     cluster.ours(LONG, 5)
     cluster.log.marker(41, 4)
-    assert list(await cluster.headers(at)) == cluster.log.headers(50)
-    assert cluster.reads == [(1055, 1057), (50, 1057)]
+    assert list(await cluster.headers(at)) == cluster.log.headers(49)
+    assert cluster.reads == [(1055, 1057), (49, 1057)]
 
 
 async def test_a_short_tail_is_read_at_once() -> None:
     cluster, at = begun()
     cluster.ours(0, 1)
     cluster.log.marker(41, 4)
-    assert list(await cluster.headers(at)) == cluster.log.headers(50)
-    assert cluster.reads == [(50, 52)]
+    assert list(await cluster.headers(at)) == cluster.log.headers(49)
+    assert cluster.reads == [(49, 52)]
 
 
-async def test_the_offset_before_the_position_is_looked_at_too_where_that_is_wanted() -> None:
-    cluster, at = begun()
-    cluster.ours(0, LONG)
-    cluster.ours(LONG, 1)
-    found = await cluster.headers(at, before=True)
-    assert [(one.base_offset, one.is_control) for one in found] == [(49, True), (50, False), (1050, False)]
-    assert cluster.reads == [(1049, 1051), (49, 50)]
+async def test_what_is_not_as_the_owner_left_it_is_read_from_further_back() -> None:
+    cluster = Asked()
+    cluster.log.foreign(48)
+    cluster.ours(0, 2, epoch=2)
+    cluster.log.marker(41, 4)
+    at = msgspec.structs.replace(position(), map_source=0, map_target=0, map_tail=(MapRun(0, 0, 48),))
+    assert list(await cluster.headers(at)) == cluster.log.headers(0)
+    assert cluster.reads == [(49, 51), (0, 51)]
 
 
 def committed(cluster: Asked, count: int, *, kept: bool, batch: int = 10) -> Position:
@@ -112,6 +113,7 @@ def committed(cluster: Asked, count: int, *, kept: bool, batch: int = 10) -> Pos
         position(),
         source_next=100 + count,
         target_next=50 + count,
+        sequence=count,
         map_tail=(MapRun(100, 50, count),),
         atomic=True,
     )
