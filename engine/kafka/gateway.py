@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Seque
 from uuid import UUID
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import EARLIEST, LATEST, EpochEnd, Leader, Producer, ProducerState
 from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s

@@ -10,7 +10,7 @@ from engine.base.clock import wall_ms
 from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.position.position import SEQUENCE_SPAN
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import Producer
 from engine.wire.batch import read_header, restamp
 from engine.wire.merging.merge import merge

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome, OutcomeKind
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import Append, Producer, TargetBroker
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition

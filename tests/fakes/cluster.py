@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.reports.log_content import ContentRange, LogContent
 from engine.flow.ports.ports import (
     NOT_AUTHORISED,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.reports.log_content import ContentCounter, ContentRange, LogContent
 from engine.flow.ports.ports import EpochEnd
 from engine.wire.batch import read_header

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from engine.core.events.events import Resumed
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.kafka.gateway import KafkaCluster
 from policies.model import TopicPartition

@@ -8,7 +8,7 @@ import pytest
 from engine.base.clock import wall_ms
 from engine.core.events.events import Resumed
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.kafka.gateway import KafkaCluster
 from engine.wire.record import Record
 from policies.model import TopicPartition

@@ -55,8 +55,9 @@ from engine.core.lane.rebatching import cuts, is_small, make_first
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
-from engine.core.position.position import Position
-from engine.core.position.resume import Tail, Unknown, may_be_late, read_tail
+from engine.core.position.position import Behind, Position
+from engine.core.position.resume import Unknown, may_be_late, read_tail
+from engine.core.position.target_tail import Tail
 from engine.core.position.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
 from engine.wire.merging.survey import BatchStretch
@@ -73,8 +74,7 @@ class Lane:
         self.flow, self.name, self.echoes = flow, name, echoes
         self.limits = limits or Limits()
         self.state = State.ACQUIRING
-        self.paused = False
-        self.draining = False
+        self.paused = self.draining = False
         self.fetch_offset = -1
         self.records = self.wire_bytes = self.offsets = 0
         self.reencoded = self.skipped = self.fetched = self.left_out = 0
@@ -182,7 +182,7 @@ class Lane:
         return msgspec.structs.replace(
             base,
             **self._map.fields,
-            marked=base.marked and self._target_next == base.target_next,
+            behind=base.behind if self._target_next == base.target_next else Behind.NOT_SAID,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,

@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from policies.words import counted
 
 

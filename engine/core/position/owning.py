@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.core.offset_map.map_runs import MapTail
-from engine.core.position.position import ForeignPosition, Position
+from engine.core.position.position import Behind, ForeignPosition, Position
 from engine.core.position.resume import RENEWED, ResumePoint
 from policies.model import FlowName, TopicPartition
 
@@ -20,7 +20,7 @@ class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The new owner of a lane.
 
-    `atomic`: it writes records and positions in transactions. `marked`: a marker is right before its first position.
+    `atomic`: it writes records and positions in transactions. `behind`: what is right before its first position.
     """
 
     producer_id: int
@@ -29,7 +29,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int
     deployment_id: str
     atomic: bool
-    marked: bool = False
+    behind: Behind = Behind.NOT_SAID
 
 
 def transactional_id_of(flow: FlowName, lane: TopicPartition) -> str:
@@ -100,5 +100,5 @@ def first_position(
         map_first=known.start.first,
         map_tail=known.runs,
         atomic=owner.atomic,
-        marked=owner.marked,
+        behind=owner.behind,
     )

@@ -14,7 +14,7 @@ The record is Connect's: its key is in `core/position/position_keys.py`, its val
 source offset. Raymirror's extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take
 over; a record without them was written by MM2 or another tool. The field `raymirror` is the version of the format;
 `core/formats.py` has the version rule. Format 2 adds the head of the lane's offset map (`map_...`, see
-`core/offset_map/offset_map.py`); without it, the map starts at the position. The fields `left` and `marked` were added
+`core/offset_map/offset_map.py`); without it, the map starts at the position. The fields `left` and `behind` were added
 within format 2: a version that does not know them ignores them, writes positions without them, uses a barrier at each
 start (`core/position/vacancy.py`), and tells fewer losses from what a log may hold (`core/position/resume.py`).
 
@@ -25,6 +25,7 @@ base `run_version` add (`core/position/announced_runs.py`). Its number is two ab
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -61,6 +62,16 @@ def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[
         yield source + (begin - first), until - begin
 
 
+class Behind(StrEnum):
+    """What is right before a position on the target: nothing said, a marker of its owner or of an earlier one, or what
+    another writer wrote.
+    """
+
+    NOT_SAID = ""
+    MARKER = "marker"
+    OTHERS = "others"
+
+
 class Position(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a lane: everything acknowledged, and the runs that identify records appended after it."""
 
@@ -87,8 +98,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lane copies in transactions: records after this position were never committed with it."""
     left: bool = False
     """Whether the owner ended with this position: all its requests were answered, and it sends no more."""
-    marked: bool = False
-    """Whether a marker of the lane's owner, or of an earlier one, is known to be right before `target_next`."""
+    behind: Behind = Behind.NOT_SAID
+    """What was seen right before `target_next`, if the map does not say it."""
     ahead: Ahead | None = None
     """Runs that are expected after the last one."""
     run_version: int = 0
@@ -159,7 +170,7 @@ class _PositionValue(msgspec.Struct, omit_defaults=True):
     map_tail: str = ""
     atomic: bool = False
     left: bool = False
-    marked: bool = False
+    behind: str = ""
     ahead: str = ""
     run_version: int = 0
 
@@ -170,6 +181,7 @@ def encode_value(position: Position) -> bytes:
     fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
     fields["map_tail"] = runs_text(position.map_tail)
     fields["ahead"] = ":".join(map(str, position.ahead or ()))
+    fields["behind"] = position.behind.value
     version = FORMAT_VERSION if position.ahead or position.run_version else _WHOLE_VERSION
     return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
@@ -212,6 +224,7 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     del fields["offset"], fields["raymirror"], fields["altered"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
     fields["ahead"] = _ahead(stored.ahead)
+    fields["behind"] = Behind(stored.behind) if stored.behind in set(Behind) else Behind.NOT_SAID
     tail = fields["map_tail"] = read_runs_text(stored.map_tail)
     if tail and (stored.source_next < sum(tail[-1][::2]) or stored.target_next < sum(tail[-1][1:])):
         raise ValueError("the offset map goes beyond the position")

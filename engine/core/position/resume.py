@@ -10,47 +10,25 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.core.offset_map.map_runs import MapRun, cut_at_target, join_runs, source_at
-from engine.core.position.position import SEQUENCE_SPAN, Position, stretches
+from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, stretches
+from engine.core.position.right_before import doubtful, has_record, is_cut, is_left
+from engine.core.position.target_tail import (
+    FORWARD,
+    Tail,
+    TailBatch,
+    add_range,
+    is_mine,
+    is_of_older_epoch,
+    last_before,
+    ranges_of,
+    unwrap,
+)
 
 REGRESSION = "target regression"
 RENEWED = "topic re-created"
 NOT_OF_THE_MAP = "batches of an earlier owner are here, and the offset map does not say which records they hold"
 _MISSING = "batches of this lane are missing at this offset"
 _NOT_AS_LEFT = "the target has something else at this offset than what this lane left there"
-_FORWARD = SEQUENCE_SPAN // 2
-"""A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
-
-
-class TailBatch(msgspec.Struct, frozen=True, gc=False):
-    """One batch header of the target's tail.
-
-    `is_control`: a marker, or a batch of an aborted transaction; neither holds a visible record. `is_open`: a batch of
-    a transaction whose end was not read.
-    """
-
-    base_offset: int
-    next_offset: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_span: int
-    is_control: bool
-    is_open: bool = False
-
-    @property
-    def is_marker(self) -> bool:
-        """Whether it is a marker; markers have no sequence."""
-        return self.is_control and self.base_sequence < 0
-
-
-class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """The target partition from the position's target offset on."""
-
-    log_start: int
-    end: int
-    batches: tuple[TailBatch, ...]
-    last_sequence: int | None = None
-    """The lane's last sequence from DescribeProducers, before the barrier; None if not asked or not known."""
 
 
 class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +52,8 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
     """If the source lost records: the source offset up to which the source still matches the map; -1: it all does."""
     whole: bool = False
     """For a re-created topic: whether no record before `source_next` was left out."""
+    behind: Behind = Behind.NOT_SAID
+    """What is right before `target_next`, if whoever read it can say so."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +81,7 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
         ours = _last_of_ours(position, tail)
         if isinstance(ours, Unknown):
             return ours
-        if tail.end < position.target_next or position.sequence > (ours or 0) or _overwritten(position, tail):
+        if tail.end < position.target_next or _lacks_ours(position, tail, ours) or _overwritten(position, tail):
             return _regressed(position, tail, ours)
         if _is_replaced(position, tail):
             return Unknown(expected=position.target_next, found=position.target_next - 1, cause=_NOT_AS_LEFT)
@@ -117,72 +97,6 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
 
 
-def doubtful(position: Position, tail: Tail) -> bool:
-    """Whether the log may have been cut below the position: it ends there, or the offset before holds something else.
-
-    A marker of another producer id may be there for a reason (another writer's), or in the place of lost records.
-    """
-    if tail.end < position.target_next:
-        return True
-    last = _last_before(position, tail.batches)
-    if last is None:
-        return False
-    return not _is_left(position, last) or (last.is_marker and last.producer_id != position.producer_id)
-
-
-def ends_as_left(position: Position, batches: Sequence[TailBatch]) -> bool:
-    """Whether right before a position is what its owner left there; also if nothing is left there.
-
-    `batches`: from the offset before the position, or an earlier one, on.
-    """
-    last = _last_before(position, batches)
-    return last is None or _is_left(position, last)
-
-
-def _last_before(position: Position, batches: Sequence[TailBatch]) -> TailBatch | None:
-    """Return the batch with the last offset before a position; None if nothing is left there."""
-    last = position.target_next - 1
-    return next((batch for batch in batches if batch.base_offset <= last < batch.next_offset), None)
-
-
-def _is_left(position: Position, last: TailBatch) -> bool:
-    """Whether a batch can be what was right before a position when it was written.
-
-        by the position     what can be there
-        marked              a marker of its owner; of an earlier owner too, if the owner has appended nothing
-        no record           such a marker, or what another writer wrote
-        a record            the owner's last batch; if it has appended nothing: one of an earlier owner
-        not known           each of these
-
-    Without transactional ids every owner has a producer id of its own, with epoch 0, and no barrier.
-    """
-    if last.next_offset > position.target_next:
-        return False
-    record, is_others = _has_record(position), last.producer_id != position.producer_id
-    is_ours = is_mine(position, last) or _precedes(position, last)
-    if last.is_marker:
-        return not record and (is_ours or (is_others and not position.marked))
-    if is_others and record is not False:
-        return position.sequence == 0 and (record is None or position.producer_epoch == 0)
-    if is_others:
-        return not position.marked
-    ends_there = not is_mine(position, last) or unwrap(position, last) + last.record_span == position.sequence
-    return record is not False and is_ours and ends_there
-
-
-def _has_record(position: Position) -> bool | None:
-    """Whether the map has a record at the last offset before a position; None: that is before the start of the map."""
-    if source_at(position.map_tail, position.target_next - 1) is not None:
-        return True
-    begins = position.map_start.target
-    return False if position.marked or position.map_tail or begins < position.target_next else None
-
-
-def _precedes(position: Position, batch: TailBatch) -> bool:
-    """Whether a batch is of an earlier owner, and the owner of the position has appended nothing."""
-    return position.sequence == 0 and _is_of_older_epoch(position, batch)
-
-
 def _overwritten(position: Position, tail: Tail) -> bool:
     """Whether a marker is at an offset where the map has a record of this lane, which only a loss can explain."""
     return any(
@@ -190,21 +104,43 @@ def _overwritten(position: Position, tail: Tail) -> bool:
     )
 
 
-def _is_replaced(position: Position, tail: Tail) -> bool:
-    """Whether records that this owner did not leave there are right before the position.
+def _lacks_ours(position: Position, tail: Tail, ours: int | None) -> bool:
+    """Whether records that this owner appended are lost. `ours`: the sequence after those that were read.
 
-    Markers are there also after a race of two barriers: the position of the slower owner follows that of the faster.
+    Where others wrote right before the position, all of its own may be deleted, or lie before what was read.
     """
-    last = _last_before(position, tail.batches)
-    return last is not None and not last.is_marker and not _is_left(position, last)
+    if ours is not None or is_cut(position, tail) or not (position.map_tail and tail.batches):
+        return position.sequence > (ours or 0)
+    run = position.map_tail[-1]
+    return position.sequence > 0 and tail.batches[0].base_offset < run.target + run.count
+
+
+def _is_replaced(position: Position, tail: Tail) -> bool:
+    """Whether something that no known loss explains is right before the position.
+
+    One marker of a newer epoch may be there: after a race of two barriers the position of the slower owner follows that
+    of the faster, and the next owner's is in the place of a barrier that was lost.
+    """
+    last = last_before(position, tail.batches)
+    if last is None or is_left(position, last):
+        return False
+    newer = [one for one in tail.batches if one.base_offset < position.target_next and _is_newer_marker(position, one)]
+    return not last.is_marker or (position.behind is Behind.MARKER and len(newer) > 1)
+
+
+def _is_newer_marker(position: Position, batch: TailBatch) -> bool:
+    is_newer = batch.producer_id == position.producer_id and batch.producer_epoch > position.producer_epoch
+    return batch.is_marker and is_newer
 
 
 def may_be_late(position: Position, tail: Tail) -> bool:
     """Whether an older epoch may have appended after the position's barrier was lost; more must be read to know."""
+    return doubtful(position, tail) or _has_older_behind(position, tail)
+
+
+def _has_older_behind(position: Position, tail: Tail) -> bool:
     behind = position.target_next + _follows_older(position)
-    return doubtful(position, tail) or any(
-        _is_older(position, batch) and batch.next_offset >= behind for batch in tail.batches
-    )
+    return any(_is_older(position, batch) and batch.next_offset >= behind for batch in tail.batches)
 
 
 def _follows_older(position: Position) -> bool:
@@ -212,14 +148,13 @@ def _follows_older(position: Position) -> bool:
 
     Otherwise late requests may end exactly where the position does.
     """
-    return position.sequence == 0 and _has_record(position) is not False
+    return position.sequence == 0 and has_record(position) is not False
 
 
 def judged_from(position: Position, tail: Tail) -> int:
     """Return the target offset that the map's tail must reach back to, so that `_late` sees all; -1 for none."""
-    if not may_be_late(position, tail) or _has_own_epoch(position, tail):
-        return -1
-    return next((batch.base_offset for batch in tail.batches if _is_older(position, batch)), -1)
+    first = next((batch.base_offset for batch in tail.batches if _is_older(position, batch)), -1)
+    return first if may_be_late(position, tail) and not _has_own_epoch(position, tail, first) else -1
 
 
 def _late(position: Position, tail: Tail) -> list[TailBatch]:
@@ -233,7 +168,7 @@ def _late(position: Position, tail: Tail) -> list[TailBatch]:
     the map's offsets are of another log from the first late batch on; the order of the records is the same.
     """
     known = position.map_tail
-    if not may_be_late(position, tail) or _has_own_epoch(position, tail):
+    if not (is_cut(position, tail) or _has_older_behind(position, tail)):
         return []
     start = position.map_start
     begins = 0 if start.first and not position.map_blocks else start.target
@@ -241,23 +176,23 @@ def _late(position: Position, tail: Tail) -> list[TailBatch]:
     older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
     for at, batch in enumerate(older):
         if batch.base_offset < position.target_next and source_at(known, batch.base_offset) is None:
-            return older[at:]
+            return [] if _has_own_epoch(position, tail, batch.base_offset) else older[at:]
     return []
 
 
 def _is_older(position: Position, batch: TailBatch) -> bool:
     """Whether a batch has records of an older epoch of the position's producer id."""
-    return _is_of_older_epoch(position, batch) and not (batch.is_control or batch.is_open)
+    return is_of_older_epoch(position, batch) and not (batch.is_control or batch.is_open)
 
 
-def _is_of_older_epoch(position: Position, batch: TailBatch) -> bool:
-    """Whether a batch is of an older epoch of the position's producer id."""
-    return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
+def _has_own_epoch(position: Position, tail: Tail, below: int) -> bool:
+    """Whether the position's own barrier is in the tail below an offset, or a batch of its owner is in it anywhere.
 
-
-def _has_own_epoch(position: Position, tail: Tail) -> bool:
-    """Whether the position's own barrier, or a batch behind it, is in the tail."""
-    return any(is_mine(position, batch) for batch in tail.batches)
+    Behind late requests may be a marker of its own: the coordinator asks one leader after the other to write it.
+    """
+    return any(
+        is_mine(position, batch) and (not batch.is_marker or batch.base_offset < below) for batch in tail.batches
+    )
 
 
 def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> ResumePoint | Unknown:
@@ -284,15 +219,10 @@ def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> R
         sequence=position.sequence,
         how=REGRESSION,
         tail_records=0,
-        foreign=ranges_of([batch for batch in tail.batches if batch.base_offset >= end]),
+        foreign=ranges_of([one for one in tail.batches if one.base_offset >= late[0].base_offset and one not in late]),
         copied=join_runs(copied),
         target_end=end,
     )
-
-
-def is_mine(position: Position, batch: TailBatch) -> bool:
-    """Whether a batch is of the position's producer epoch."""
-    return (batch.producer_id, batch.producer_epoch) == (position.producer_id, position.producer_epoch)
 
 
 def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
@@ -328,12 +258,6 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
     return None
 
 
-def unwrap(position: Position, batch: TailBatch) -> int:
-    """Return a batch's sequence in the position's count, which never wraps."""
-    ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
-    return position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
-
-
 def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Follow the lane's sequence through the tail; return its end and the ranges of other writers."""
     sequence = position.sequence
@@ -344,25 +268,8 @@ def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], .
         if is_mine(position, batch):
             sequence = max(sequence, unwrap(position, batch) + batch.record_span)
         else:
-            _extend(foreign, batch)
+            add_range(foreign, batch)
     return sequence, tuple(foreign)
-
-
-def ranges_of(batches: Sequence[TailBatch]) -> tuple[tuple[int, int], ...]:
-    """Return the inclusive offset ranges of records, markers left out."""
-    ranges: list[tuple[int, int]] = []
-    for batch in batches:
-        if not batch.is_control:
-            _extend(ranges, batch)
-    return tuple(ranges)
-
-
-def _extend(ranges: list[tuple[int, int]], batch: TailBatch) -> None:
-    first, last = batch.base_offset, batch.next_offset - 1
-    if ranges and ranges[-1][1] + 1 == first:
-        ranges[-1] = (ranges[-1][0], last)
-    else:
-        ranges.append((first, last))
 
 
 def _found(
@@ -412,7 +319,7 @@ def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...])
             cause="the target's retention deleted the tail of the copy",
         )
     ahead = (tail.last_sequence + 1 - position.sequence) % SEQUENCE_SPAN
-    if ahead >= _FORWARD:
+    if ahead >= FORWARD:
         return Unknown(
             expected=position.target_next,
             found=tail.log_start,
@@ -427,7 +334,7 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint 
     source_next = None if ours is None else position.source_of(ours)
     end = tail.batches[mine[-1]].next_offset if mine else -1
     if mine and source_next is None:
-        source_next = _mapped_end(position, end)
+        source_next = _mapped_end(position, end, below=0 if ours is not None else position.sequence)
     if not mine or source_next is None:
         return Unknown(
             expected=position.target_next,
@@ -448,12 +355,17 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint 
 
 def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
     """Whether a batch is of the position's epoch or, if no such batch is left, of an older epoch of its producer id."""
-    return is_mine(position, batch) if ours is not None else _is_of_older_epoch(position, batch)
+    return is_mine(position, batch) if ours is not None else is_of_older_epoch(position, batch)
 
 
-def _mapped_end(position: Position, target_end: int) -> int | None:
-    """Return the source offset after the last record below a target offset, if a record of the map ends there."""
+def _mapped_end(position: Position, target_end: int, *, below: int) -> int | None:
+    """Return the source offset after the last record below a target offset, if a record of the map ends there.
+
+    `below`: so many records of the map are at the offset or behind it, as those that the owner itself appended must be
+    if none of them is left.
+    """
     kept = cut_at_target(position.map_tail, target_end)
     if not kept or kept[-1].target + kept[-1].count != target_end:
         return None
-    return kept[-1].source + kept[-1].count
+    lost = sum(run.count for run in position.map_tail) - sum(run.count for run in kept)
+    return kept[-1].source + kept[-1].count if lost >= below else None

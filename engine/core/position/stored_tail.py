@@ -18,17 +18,8 @@ import msgspec
 
 from engine.core.offset_map.map_runs import source_at
 from engine.core.position.position import SEQUENCE_SPAN, Position
-from engine.core.position.resume import (
-    REGRESSION,
-    ResumePoint,
-    Tail,
-    TailBatch,
-    Unknown,
-    is_mine,
-    ranges_of,
-    read_tail,
-    unwrap,
-)
+from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, read_tail
+from engine.core.position.target_tail import Tail, TailBatch, is_mine, ranges_of, unwrap
 
 UNDONE = "undone commit"
 _FOLDED = 10_000

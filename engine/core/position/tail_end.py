@@ -12,7 +12,7 @@ If the numbers differ (a keep-alive's marker, another writer, anything unexpecte
 from collections.abc import Sequence
 
 from engine.core.position.position import SEQUENCE_SPAN, Position
-from engine.core.position.resume import TailBatch, is_mine, unwrap
+from engine.core.position.target_tail import TailBatch, is_mine, unwrap
 
 
 def from_end(position: Position, batches: Sequence[TailBatch]) -> tuple[TailBatch, ...] | None:

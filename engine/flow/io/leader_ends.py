@@ -21,7 +21,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, 
 from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.core.lane.states import State
-from engine.core.position.resume import ends_as_left
+from engine.core.position.right_before import ends_as_left
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LeaderEvents
@@ -99,7 +99,7 @@ class LeaderEndVerifier:
             await self._ask_again(asked, attempt)
             return
         moved = self._decide({driver: leader for driver, leader in asked.items() if driver not in unsure}, places, lost)
-        for some in parts([(driver, asked[driver]) for driver in unsure], _READ_AT_ONCE):
+        for some in parts(list(unsure.items()), _READ_AT_ONCE):
             async with self._reads[some[0][1].node]:
                 moved |= await self._read(dict(some), places, attempt)
         if moved:
@@ -125,7 +125,7 @@ class LeaderEndVerifier:
 
     async def _ends(
         self, places: Mapping[LaneDriver, int], asked: Mapping[LaneDriver, Leader]
-    ) -> tuple[dict[LaneDriver, str], list[LaneDriver]]:
+    ) -> tuple[dict[LaneDriver, str], dict[LaneDriver, Leader]]:
         """Return the lanes whose leaders lack acknowledged records, with what shows it, and those whose may lack some.
 
         `places`: the offset after the last acknowledged record. Raises as `Cluster` does.
@@ -145,13 +145,13 @@ class LeaderEndVerifier:
 
         await run_all(ask_ends(), ask_epochs())
         lost: dict[LaneDriver, str] = {}
-        unsure: list[LaneDriver] = []
+        unsure: dict[LaneDriver, Leader] = {}
         for target, driver in targets.items():
             end, target_next = ends[target], places[driver]
             if end < target_next:
                 lost[driver] = f"the target ends at {end}, below the acknowledged end {target_next}: it lost records"
             elif target not in held or held[target].epoch != epochs[target] or held[target].end < target_next:
-                unsure.append(driver)
+                unsure[driver] = asked[driver]
         return lost, unsure
 
     async def _read(
@@ -159,6 +159,7 @@ class LeaderEndVerifier:
     ) -> dict[LaneDriver, Leader]:
         """Decide about some lanes by their last batches; return the lanes to ask about again."""
         lost: dict[LaneDriver, str] = {}
+        asked = {driver: leader for driver, leader in asked.items() if self._is_open(driver, leader)}
         try:
             async with asyncio.timeout(_ANSWER_S * attempt):
                 await run_all(*(self._look_at_last(driver, lost) for driver in asked))

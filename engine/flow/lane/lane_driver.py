@@ -39,10 +39,10 @@ from engine.flow.lane.acquire_attempts import AcquireAttempts
 from engine.flow.lane.appender import Appender
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_health import LaneHealth
-from engine.flow.lane.lane_leaders import NOBODY, LaneLeaders
+from engine.flow.lane.lane_leaders import NOBODY, KnownLeader, LaneLeaders
 from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.lane.upkeep import Upkeep
-from engine.flow.ports.ports import Leader, PartitionFetch, Producer
+from engine.flow.ports.ports import PartitionFetch, Producer
 from policies.model import LaneName, TopicPartition
 
 _MAY_DOUBLE = "a batch of unknown outcome is so old that its leader may have forgotten the producer: the log is read"
@@ -240,11 +240,11 @@ class LaneDriver:
             self.watch.caught_up_ms = self.end.at_ms
 
     def begin(
-        self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, alone: bool, read: Leader
+        self, producer: Producer, found: ResumePoint, last: OffsetPair | None, *, alone: bool, read: KnownLeader
     ) -> None:
         """Begin as the owner, after the `last` copied record. The caller calls `lane.own` next.
 
-        `read`: the target leader before the log was read.
+        `read`: the target leader as it was known before the log was read.
         """
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
         self.ownership.begin(producer, found.how, topic_ids, alone=alone, now_s=now_s())

@@ -1,10 +1,19 @@
 """Stores the leaders of one lane's partitions, and whether the target's leader has every acknowledged record."""
 
+from typing import NamedTuple
+
 from engine.flow.ports.ports import Leader
 
 NOBODY = Leader(-1, -1, "")
 _FORGIVEN_S = 30.0
 """After this many seconds without a fault at the source, the count of faults starts again."""
+
+
+class KnownLeader(NamedTuple):
+    """The target leader of a lane, and how often connections to such were lost by then."""
+
+    leader: Leader = NOBODY
+    losses: int = 0
 
 
 class LaneLeaders:
@@ -19,6 +28,7 @@ class LaneLeaders:
         """The target leader that is known to have every acknowledged record."""
         self._verified_at = self._earlier_epoch = -1
         """The acknowledged end when it was verified, and the leader epoch of the append before it; -1: not known."""
+        self._losses = 0
         self.doubted = False
         """Whether nothing may be appended until the end of the target leader's log is known."""
         self.faults = 0
@@ -74,6 +84,12 @@ class LaneLeaders:
     def doubt(self, *, is_owned: bool = True) -> None:
         """Let nothing be appended until the target leader is verified; without an owner nothing is appended anyway."""
         self.doubted = is_owned
+        self._losses += 1
+
+    @property
+    def known(self) -> KnownLeader:
+        """The target leader as it is known now."""
+        return KnownLeader(self.target, self._losses)
 
     def trust(self, target_next: int) -> bool:
         """Note that the target leader has all up to `target_next`; return whether the lane had to wait for that."""
@@ -81,13 +97,13 @@ class LaneLeaders:
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted
 
-    def begin(self, target_next: int, read: Leader) -> None:
+    def begin(self, target_next: int, read: KnownLeader) -> None:
         """Note that the log was read up to `target_next`, which another leader may have appended.
 
-        `read`: the leader before that. A later one may have another log, and must be verified.
+        `read`: the leader as it was known before that. A later one, or one that was lost since, must be verified.
         """
         self._verified_at, self._earlier_epoch = target_next, -1
-        self.verified, self.doubted = read, self.target != read
+        self.verified, self.doubted = read.leader, self.known != read
 
     def epoch_at(self, target_next: int) -> int:
         """Return the leader epoch that was known when the last append before `target_next` was acknowledged; -1: none.

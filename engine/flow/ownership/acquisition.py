@@ -141,7 +141,7 @@ class Acquisition:
         """Write one lane's barrier, unless it needs none; without a lease, wait for one first."""
 
         async def take() -> FencedLane:
-            times_shut, leader = self._lease.times_shut, driver.leaders.target
+            times_shut, leader = self._lease.times_shut, driver.leaders.known
             producer, vacant = await self._vacancies.take_producer(driver, before)
             return FencedLane(producer, before, times_shut, vacant, leader)
 
@@ -311,7 +311,7 @@ class Acquisition:
             assignment_epoch=driver.ownership.assignment_epoch,
             deployment_id=self._options.deployment_id,
             atomic=self._options.commit_s > 0,
-            marked=fenced.is_behind_marker(stored, found.target_next),
+            behind=fenced.behind(stored, found),
         )
         driver.begin(producer, found, last_pair(known.runs), alone=fenced.vacant, read=fenced.leader)
         driver.lane.own(

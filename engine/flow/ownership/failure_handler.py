@@ -35,7 +35,7 @@ from engine.core.lane.outcome import UNAUTHORIZED
 from engine.core.lane.pending_batch import Payload
 from engine.core.lane.states import State
 from engine.core.position.missing import MissingRecords, missing_records
-from engine.core.position.resume import Tail
+from engine.core.position.target_tail import Tail
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.acquire_attempts import Divergence

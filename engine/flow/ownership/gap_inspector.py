@@ -6,7 +6,7 @@ from engine.base.clock import backoff_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.events.events import ForeignWriter
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.denials import Denials

@@ -16,7 +16,7 @@ import msgspec
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.tasks import run_all
 from engine.core.position.position import Position
-from engine.core.position.resume import TailBatch, ranges_of
+from engine.core.position.target_tail import TailBatch, ranges_of
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import Replayers

@@ -11,23 +11,17 @@ from engine.base.errors import ConnectionLost
 from engine.base.shared_read import SharedRead
 from engine.base.tasks import run_all
 from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
+from engine.core.offset_map.map_runs import source_at
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
-from engine.core.position.position import ForeignPosition, Position
-from engine.core.position.resume import (
-    NOT_OF_THE_MAP,
-    REGRESSION,
-    ResumePoint,
-    Tail,
-    Unknown,
-    judged_from,
-    ranges_of,
-)
+from engine.core.position.position import Behind, ForeignPosition, Position
+from engine.core.position.resume import NOT_OF_THE_MAP, REGRESSION, RENEWED, ResumePoint, Unknown, judged_from
 from engine.core.position.stored_tail import read_stored_tail
+from engine.core.position.target_tail import Tail, ranges_of
 from engine.core.position.vacancy import may_be_vacant
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.lane.lane_leaders import NOBODY
+from engine.flow.lane.lane_leaders import KnownLeader
 from engine.flow.ownership.block_scan import find_blocks, read_blocks
 from engine.flow.ownership.earlier_source import refusal
 from engine.flow.ownership.starts import StartResolver
@@ -35,7 +29,7 @@ from engine.flow.ownership.stored_positions import Stored, resumable_positions
 from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import Reach, Takeover
 from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Leader, Producer, ProducerState
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.refused.quarantine_reader import Replayers
 from policies.model import LaneName, TopicPartition
 
@@ -63,22 +57,24 @@ class FencedLane(msgspec.Struct, frozen=True):
     before: PreFenceState
     times_shut: int
     vacant: bool = False
-    leader: Leader = NOBODY
+    leader: KnownLeader = KnownLeader()
 
     @property
     def marked(self) -> bool:
         """Whether the barrier wrote its markers."""
         return self.producer.fenced and not self.vacant
 
-    def is_behind_marker(self, stored: Stored, target_next: int) -> bool:
-        """Whether it is certain that a marker of the lane's owners is right before a target offset.
+    def behind(self, stored: Stored, found: ResumePoint) -> Behind:
+        """Return what is known to be right before the point where it resumes, if the map may not say it.
 
-        It is its own if the log has grown by no more since the state before; a lane without one may rest behind an
-        earlier owner's.
+        A lane without a barrier rests behind what the owner before was behind. Where no tail was read, the barrier is
+        there if the log has grown by no more since the state before.
         """
-        if self.marked:
-            return target_next == self.before.end + 1
-        return self.vacant and isinstance(stored, Position) and stored.marked and stored.target_next == target_next
+        if self.vacant and isinstance(stored, Position):
+            return stored.behind if stored.target_next == found.target_next else Behind.NOT_SAID
+        reads_no_tail = found.how == RENEWED or not isinstance(stored, Position)
+        is_last = reads_no_tail and self.marked and found.target_next == self.before.end + 1
+        return Behind.MARKER if is_last else found.behind
 
 
 class LogOffsets(msgspec.Struct, kw_only=True):
@@ -261,6 +257,7 @@ class PositionRecovery:
                     found=found.found,
                     cause=found.cause,
                 )
+            found = msgspec.structs.replace(found, behind=_last_in(tail, found, fenced.producer))
             if found.foreign:
                 others = await self._replayers.others(target, found.foreign)
                 found = msgspec.structs.replace(found, foreign=others)
@@ -362,6 +359,7 @@ class PositionRecovery:
             tail_records=taken.records,
             twice=taken.twice,
             copied=taken.copied,
+            behind=Behind.OTHERS if source_at(taken.copied, reach.target_end - 1) is not None else Behind.NOT_SAID,
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: FencedLane, start: int, end: int) -> Tail:
@@ -456,6 +454,17 @@ class PositionRecovery:
         return SourceGap(
             flow=self._options.flow, lane=lane, first=missing.first, last=missing.last, cause=missing.cause
         )
+
+
+def _last_in(tail: Tail, found: ResumePoint, owner: Producer) -> Behind:
+    """Return what a tail has right before the point where a lane resumes; an own record is not said, the map has it."""
+    last = tail.batches[-1] if tail.batches else None
+    if last is None or last.next_offset != found.target_next:
+        return Behind.NOT_SAID
+    if last.producer_id != owner.producer_id:
+        return Behind.OTHERS
+    is_marker = last.is_marker and last.producer_epoch == owner.epoch
+    return Behind.MARKER if is_marker else Behind.NOT_SAID
 
 
 def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:

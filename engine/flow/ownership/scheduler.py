@@ -186,7 +186,8 @@ class AcquisitionScheduler:
 
     def _begin(self, drivers: Sequence[LaneDriver]) -> None:
         """Let lanes that have an owner, or need none, copy."""
-        self._router.verify(drivers)  # a leader that was looked up while the log of another one was read
+        self._router.expiry.mark(drivers)
+        self._router.leaders.look_up(driver for driver in drivers if driver.leaders.doubted)
         for driver in drivers:
             driver.upkeep.begin(now_s(), driver.lane.wire_bytes)
             if driver.lane.state in (State.COPYING, State.WATCHING):

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from engine.core.position.position import Position
-from engine.core.position.resume import Tail, TailBatch, may_be_late
+from engine.core.position.resume import may_be_late
 from engine.core.position.stored_tail import last_counted, reaches_begin, undone_from
 from engine.core.position.tail_end import from_end
+from engine.core.position.target_tail import Tail, TailBatch
 from engine.flow.ports.ports import Cluster
 from policies.model import TopicPartition
 
@@ -62,7 +63,7 @@ async def _behind(
 async def _atomic(
     cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int
 ) -> Sequence[TailBatch]:
-    first = max(start, last_counted(position))
+    first = max(start, min(last_counted(position), position.target_next - 1))
     batches = await cluster.read_headers(partition, first, end)
     back = _WINDOW
     while undone_from(position, batches) is not None and first > start and not reaches_begin(position, batches):

@@ -11,7 +11,7 @@ import msgspec
 
 from engine.base.errors import KafkaRefusal
 from engine.core.lane.outcome import Outcome
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.reports.log_content import ContentRange, LogContent
 from engine.wire.record import Record
 from policies.groups import GroupState

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.refused.entries import (
     CONTENTS,
     ENTRIES,

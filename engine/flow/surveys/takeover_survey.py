@@ -14,8 +14,9 @@ import msgspec
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.tasks import run_all
 from engine.core.position.position import ForeignPosition, Position
-from engine.core.position.resume import ResumePoint, Tail, Unknown
+from engine.core.position.resume import ResumePoint, Unknown
 from engine.core.position.stored_tail import read_stored_tail
+from engine.core.position.target_tail import Tail
 from engine.flow.ownership.starts import StartResolver
 from engine.flow.ownership.stored_positions import Stored, Unreadable, writer_of
 from engine.flow.ownership.tail import tail_headers

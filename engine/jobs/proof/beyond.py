@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from engine.base.clock import pause
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import Cluster
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapReader

@@ -13,7 +13,7 @@ import msgspec
 from engine.base.clock import Turns, now_s, pause
 from engine.base.errors import BatchTooLarge, ConnectionLost, KafkaRefusal, MalformedBatch, OffsetGone
 from engine.base.tasks import run_all
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import EARLIEST, LATEST, FetchAnswer, FetchOptions, PartitionFetch, Slice
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
@@ -208,7 +208,7 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
     offset = first
     log = await Log.of(client, partition.topic)
     while offset < end:
-        buffer, found = await log.read(partition, offset, TERMS)
+        buffer, found = await log.read_some(partition, offset, end, TERMS)
         before, fates.stable = offset, found.last_stable_offset
         for at, header in split_batches(buffer, found.start, found.end, *partition):
             if header.next_offset <= offset:

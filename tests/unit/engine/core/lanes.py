@@ -7,7 +7,7 @@ from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.pending_batch import Limits, PendingBatch
 from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.position.position import Position
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.wire.batch import read_header
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import SourceLog

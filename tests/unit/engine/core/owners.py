@@ -14,11 +14,13 @@ from engine.core.lane.states import State
 from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
-from engine.core.position.position import Position
+from engine.core.position.position import Behind, Position
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import ResumePoint, Tail, TailBatch, ends_as_left, may_be_late
+from engine.core.position.resume import ResumePoint, may_be_late
+from engine.core.position.right_before import ends_as_left
 from engine.core.position.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.position.tail_end import from_end
+from engine.core.position.target_tail import Tail, TailBatch
 from engine.core.position.vacancy import is_vacant, may_be_vacant, stands_as_left
 from engine.core.streams.block_stream import BlockStream
 from engine.core.streams.fenced_stream import FencedStream
@@ -206,18 +208,19 @@ class Owner:
                 map_first=known.start.first,
                 map_tail=known.runs,
                 atomic=self.atomic,
-                marked=self._is_behind_marker(),
+                behind=self._behind(),
             ),
             barrier_done=barrier_done,
             alone=self.alone,
         )
 
-    def _is_behind_marker(self) -> bool:
+    def _behind(self) -> Behind:
         log, stored = self.world.target, self._stored
         if self.alone:
-            return stored is not None and stored.marked and stored.target_next == log.end
+            return Behind.NOT_SAID if stored is None or stored.target_next != log.end else stored.behind
         last = log.headers(log.end - 1)
-        return bool(last) and last[-1].is_marker and last[-1].producer_epoch == self.epoch
+        is_mine = bool(last) and last[-1].is_marker and last[-1].producer_epoch == self.epoch
+        return Behind.MARKER if is_mine else Behind.NOT_SAID
 
     def check_end(self) -> None:
         """A log that has lost nothing ends as the lane left it."""

@@ -8,7 +8,7 @@ from engine.core.lane.actions import Fail, Inspect, Reacquire, ReadTail, Retry
 from engine.core.lane.pending_batch import Limits
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapRun
-from engine.core.position.resume import Tail, TailBatch
+from engine.core.position.target_tail import Tail, TailBatch
 from tests.unit.engine.core.lanes import K, Played, as_tail
 from tests.unit.engine.core.maps import records_of
 

@@ -7,7 +7,7 @@ from engine.core.lane.actions import Action, Inspect, Reacquire, ReadTail, Retry
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.pending_batch import REMEMBERED, Limits
 from engine.core.lane.states import State
-from engine.core.position.resume import Tail
+from engine.core.position.target_tail import Tail
 from engine.wire.batch import read_header
 from engine.wire.records import decode_records, reencode
 from tests.fakes.source_log import BORN_MS

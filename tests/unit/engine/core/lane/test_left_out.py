@@ -10,7 +10,7 @@ from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.pending_batch import PendingBatch
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapRun
-from engine.core.position.resume import Tail
+from engine.core.position.target_tail import Tail
 from engine.wire.batch import read_header
 from engine.wire.merging.cut import without
 from engine.wire.records import decode_records

@@ -15,7 +15,8 @@ from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.pending_batch import Limits, PendingBatch
 from engine.core.lane.rebatching import rebatch_rules
 from engine.core.lane.stretch_intake import take_in_stretches
-from engine.core.position.resume import ResumePoint, Tail, read_tail
+from engine.core.position.resume import ResumePoint, read_tail
+from engine.core.position.target_tail import Tail
 from engine.wire import native
 from engine.wire.batch import read_header
 from engine.wire.codecs import GZIP, LZ4, NONE, ZSTD

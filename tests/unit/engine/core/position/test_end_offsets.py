@@ -5,7 +5,7 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
 from engine.core.position.end_offsets import EndsRow, EndsVerdict, Holes, Kinds, compare_ends, target_holes
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 
 RUNS = (MapRun(0, 0, 10), MapRun(12, 11, 8))
 """Source offsets 10 and 11 were not copied; target offset 10 is none of a record."""

@@ -17,7 +17,7 @@ from engine.core.offset_map import map_runs
 from engine.core.offset_map.map_runs import MapTail
 from engine.core.position import stored_tail
 from engine.core.position.position import Position
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.position.vacancy import RequestTrail, is_vacant
 from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions, TransactionStage

@@ -7,7 +7,8 @@ from engine.core.offset_map.map_blocks import BlockPlace, encode_block, read_pla
 from engine.core.offset_map.map_runs import MapBlock, MapRun, MapStart
 from engine.core.position.map_resume import map_reaches, needed_blocks, resumed_map, unfolded
 from engine.core.position.position import ForeignPosition, Position
-from engine.core.position.resume import REGRESSION, RENEWED, ResumePoint, Tail, TailBatch, Unknown, read_tail
+from engine.core.position.resume import REGRESSION, RENEWED, ResumePoint, Unknown, read_tail
+from engine.core.position.target_tail import Tail, TailBatch
 from tests.unit.engine.core.positions import position
 
 RUNS = (MapRun(90, 40, 4), MapRun(95, 45, 5))
@@ -109,7 +110,7 @@ def test_a_regression_cuts_the_tail() -> None:
 
 def test_the_map_says_what_no_run_does() -> None:
     """Of this producer epoch nothing is left; the last batch of the one before ends where the map has record 96."""
-    at = mapped(2)
+    at = mapped(2, sequence=3)
     answer = found(at, ours(45, 600, 2, (41, 2)), end=47)
     assert (answer.how, answer.source_next, answer.target_next, answer.target_end) == (REGRESSION, 97, 47, 47)
     assert resumed_map(at, answer, 99).runs == (RUNS[0], MapRun(95, 45, 2))

@@ -12,6 +12,7 @@ from engine.core.formats import check_format
 from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
 from engine.core.position.announced_runs import Ahead
 from engine.core.position.position import (
+    Behind,
     ForeignPosition,
     Position,
     altered_value,
@@ -56,6 +57,18 @@ GOLDEN = GOLDEN_1.replace(b'"raymirror":1', b'"raymirror":2').replace(
 def test_the_value_is_golden() -> None:
     assert encode_value(FULL) == GOLDEN
     assert decode_value(GOLDEN) == FULL
+
+
+@pytest.mark.parametrize("behind", list(Behind))
+def test_what_it_is_behind_is_a_flat_field_that_is_left_out_if_nothing_is_said(behind: Behind) -> None:
+    at = msgspec.structs.replace(FULL, behind=behind)
+    value = encode_value(at)
+    assert value == (GOLDEN.replace(b"}", b',"behind":"%s"}' % behind.encode()) if behind else GOLDEN)
+    assert decode_value(value) == at
+
+
+def test_what_a_later_version_says_it_is_behind_is_not_said() -> None:
+    assert decode_value(GOLDEN.replace(b"}", b',"behind":"something else"}')) == FULL
 
 
 def test_mm2_reads_ours_as_a_flat_object_with_the_last_copied_offset() -> None:

@@ -5,18 +5,11 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.map_resume import resumed_map
-from engine.core.position.position import SEQUENCE_SPAN, Position, Run
-from engine.core.position.resume import (
-    REGRESSION,
-    ResumePoint,
-    Tail,
-    TailBatch,
-    Unknown,
-    ends_as_left,
-    judged_from,
-    may_be_late,
-    read_tail,
-)
+from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Run
+from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, judged_from, may_be_late, read_tail
+from engine.core.position.right_before import ends_as_left
+from engine.core.position.stored_tail import read_stored_tail
+from engine.core.position.target_tail import Tail, TailBatch
 from tests.unit.engine.core.positions import position
 
 OURS = (41, 3)
@@ -421,13 +414,13 @@ def test_without_transactional_ids_an_owner_follows_records_of_another_id() -> N
 def test_nothing_else_can_take_the_place_of_a_marker(
     last: TailBatch, is_there: bool, known: tuple[MapRun, ...]
 ) -> None:
-    at = msgspec.structs.replace(position(100, 50, 0), map_tail=known, marked=True)
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=known, behind=Behind.MARKER)
     assert ends_as_left(at, [last]) is is_there
 
 
 def test_a_first_owners_late_requests_are_late_although_no_map_has_a_record() -> None:
     """The second owner has only its barrier, at 1; this log has the first owner's record there, and another one."""
-    at = msgspec.structs.replace(position(0, 2, 0), marked=True, map_source=0, map_target=2, map_first=True)
+    at = msgspec.structs.replace(position(0, 2, 0), behind=Behind.MARKER, map_source=0, map_target=2, map_first=True)
     answer = found(at, marker(0, EARLIER), ours(1, 0, 1, EARLIER), ours(2, 1, 2, EARLIER), marker(4, NEWER))
     assert (answer.source_next, answer.how, answer.copied) == (3, REGRESSION, ((0, 1, 3),))
     known = resumed_map(at, answer, 1)
@@ -448,6 +441,62 @@ def test_a_position_behind_another_writers_marker_is_no_loss() -> None:
     tail = (ours(1, 0, 6), marker(7, OTHER), marker(8, NEWER))
     assert may_be_late(at, Tail(log_start=0, end=9, batches=tail[1:])), "more must be read to know"
     assert found(at, *tail).how == "position"
+
+
+@pytest.mark.parametrize(("last", "is_there"), [(foreign(49), True), (marker(49, OTHER), True), (marker(49), False)])
+def test_behind_another_writer_is_what_another_writer_wrote(last: TailBatch, is_there: bool) -> None:
+    """Its record may be in the map, as those of MM2 are that raymirror has taken over."""
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=WITH_LAST, behind=Behind.OTHERS)
+    assert ends_as_left(at, [last]) is is_there
+
+
+def test_markers_of_two_next_owners_are_in_the_place_of_more_than_a_barrier() -> None:
+    """48 was a record from before the map's start, and 49 this owner's barrier: both are lost."""
+    at = msgspec.structs.replace(position(100, 50, 0), behind=Behind.MARKER, map_source=100, map_target=50)
+    first, second = marker(48, NEWER), marker(49, (41, 5))
+    assert isinstance(read(at, foreign(40, 8), first, second, end=50), Unknown)
+    assert found(at, foreign(40, 9), second, end=50).how == "position", "only the barrier is lost"
+
+
+def test_what_retention_took_behind_another_writers_marker_is_no_loss() -> None:
+    at = msgspec.structs.replace(position(6, 9, 6), map_tail=(MapRun(0, 1, 6),))
+    behind = (foreign(7), marker(8, OTHER), marker(9, NEWER))
+    assert found(at, ours(1, 0, 6), *behind).how == "position"
+    assert found(at, *behind, start=7).how == "position"
+    cut = read(at, foreign(1, 7), marker(8, OTHER), marker(9, NEWER))
+    assert isinstance(cut, Unknown), "others wrote where the map has records"
+
+
+def test_holes_on_purpose_are_not_late_because_of_another_writers_marker() -> None:
+    """Offsets 40 to 48 are records of a source history that has parted; the owner before left at 50."""
+    at = msgspec.structs.replace(position(40, 52, 0), map_source=0, map_target=0, map_tail=(MapRun(0, 0, 40),))
+    older = (ours(0, 0, 40, EARLIER), ours(40, 40, 9, EARLIER), marker(49, EARLIER))
+    assert found(at, *older, foreign(50), marker(51, OTHER), marker(52, NEWER)).how == "position"
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_marker_of_this_owner_behind_late_requests_is_not_its_barrier(atomic: bool) -> None:
+    """The map has 0 to 5 at 1 to 6, the barrier at 7, and 6 and 7 behind it. Here they are in its place."""
+    at = msgspec.structs.replace(position(8, 10, 2), map_tail=(MapRun(0, 1, 6), MapRun(6, 8, 2)), atomic=atomic)
+    before = (marker(0, EARLIER), ours(1, 0, 6, EARLIER), ours(7, 6, 1, EARLIER))
+    tail = (*before, ours(8, 7, 1, EARLIER), marker(9), marker(10, NEWER))
+    answer = read_stored_tail(at, Tail(log_start=0, end=11, batches=tail))
+    assert isinstance(answer, ResumePoint)
+    assert (answer.source_next, answer.copied) == (8, ((6, 7, 2),))
+
+
+def test_another_writer_between_late_requests_is_told_of() -> None:
+    at = msgspec.structs.replace(position(9, 11, 3), map_tail=(MapRun(0, 1, 6), MapRun(6, 8, 3)))
+    late = (ours(7, 6, 1, EARLIER), foreign(8, 2), ours(10, 7, 1, EARLIER))
+    answer = found(at, marker(0, EARLIER), ours(1, 0, 6, EARLIER), *late, marker(11), marker(12, NEWER))
+    assert (answer.source_next, answer.foreign) == (8, ((8, 9),))
+
+
+def test_an_older_epochs_end_among_the_owners_own_records_is_no_end() -> None:
+    """All that is left is of an earlier owner, and ends where the map has the second of four records of this one."""
+    at = msgspec.structs.replace(position(104, 54, 4), map_tail=(MapRun(60, 10, 40), MapRun(100, 50, 4)))
+    answer = read(at, ours(40, 700, 12, EARLIER), foreign(52), marker(53, NEWER))
+    assert isinstance(answer, Unknown)
 
 
 def test_how_far_back_the_map_must_reach() -> None:

@@ -6,8 +6,9 @@ import pytest
 from engine.core.offset_map.map_runs import MapRun
 from engine.core.position.map_resume import resumed_map
 from engine.core.position.position import Position
-from engine.core.position.resume import REGRESSION, ResumePoint, Tail, TailBatch, Unknown
+from engine.core.position.resume import REGRESSION, ResumePoint, Unknown
 from engine.core.position.stored_tail import UNDONE, last_counted, reaches_begin, read_stored_tail, undone_from
+from engine.core.position.target_tail import Tail, TailBatch
 from tests.unit.engine.core.position.test_resume import NEWER, OURS, foreign, marker, ours
 from tests.unit.engine.core.positions import position
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.position.position import SEQUENCE_SPAN, Position
-from engine.core.position.resume import Tail, TailBatch, read_tail
+from engine.core.position.resume import read_tail
 from engine.core.position.tail_end import from_end
+from engine.core.position.target_tail import Tail, TailBatch
 from tests.unit.engine.core.positions import position
 
 OURS = (41, 3)

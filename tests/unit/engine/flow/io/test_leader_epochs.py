@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import OffsetGone, WireError
 from engine.core.events.events import TargetCut
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.io import leader_ends
 from engine.flow.io.leader_ends import LeaderEndVerifier
 from engine.flow.lane.lane_leaders import LaneLeaders
@@ -271,7 +271,7 @@ async def test_many_lanes_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatc
 
         stage.b.read_headers = counted  # type: ignore[method-assign]
         for driver in stage.copier.drivers.values():
-            driver.leaders.begin(7, driver.leaders.target)
+            driver.leaders.begin(7, driver.leaders.known)
             stage.b.leader[driver.name.target] = Leader(2, 5, "id-A.t")
         stage.b.lose(1)
         await until(lambda: all(not one.leaders.doubted for one in stage.copier.drivers.values()) and most)

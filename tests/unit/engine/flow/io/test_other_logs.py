@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from copy import copy
 
 import msgspec
@@ -9,13 +10,15 @@ import pytest
 
 from engine.core.events.events import ForeignWriter, OwnershipLost, TargetCut, TargetGap
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.position import Behind
+from engine.core.position.target_tail import TailBatch
 from engine.flow.io import leader_ends
 from engine.flow.ports.ports import Leader
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
-from tests.unit.engine.flow.io.test_leader_ends import COPY, Cut, a_second_owner, elect_with_late_requests
+from tests.unit.engine.flow.io.test_leader_ends import COPY, Cut, a_second_owner, elect_with_late_requests, mapped
 from tests.unit.engine.flow.io.test_leader_epochs import Watched
+from tests.unit.engine.flow.ownership.test_takeover import mm2_copied
 from tests.unit.engine.flow.stage import TERMS, until
 
 _WITH_OTHER_WRITERS = msgspec.structs.replace(TERMS, stop_on_foreign_writer=False)
@@ -116,12 +119,12 @@ async def test_a_first_owners_late_first_requests_are_not_copied_again(restarts:
 
     async with stage.running():
         await stage.owned()
-        assert stage.driver().lane.position.marked
+        assert stage.driver().lane.position.behind is Behind.MARKER
         if not restarts:
             elect()
             await stage.judged()
     if restarts:
-        assert stage.stored().marked
+        assert stage.stored().behind is Behind.MARKER
         elect()
         stage.succeed(3, node_epoch=6)
         async with stage.running():
@@ -180,13 +183,13 @@ async def test_an_owner_without_a_barrier_knows_that_it_follows_a_marker() -> No
     async with a_second_owner(stage, copies=0):
         pass
     assert stage.stored().left
-    assert stage.stored().marked
+    assert stage.stored().behind is Behind.MARKER
     stage.b.all_answer = True
     stage.succeed(3)
     async with stage.running():
         await stage.owned()
         assert stage.driver().ownership.alone
-        assert stage.driver().lane.position.marked
+        assert stage.driver().lane.position.behind is Behind.MARKER
         elect_with_late_requests(stage, 3, count=1)
         await stage.judged()
     assert stage.copied() == stage.sources[0].wanted()
@@ -217,6 +220,94 @@ async def test_a_leader_that_is_found_while_the_log_of_another_is_read_is_verifi
     assert stage.copied() == stage.sources[0].wanted()
 
 
+@pytest.mark.parametrize(("copies", "late"), [(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2), (5, 2)])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_late_requests_are_found_although_a_marker_of_this_owner_follows_them(
+    copies: int, late: int, restarts: bool
+) -> None:
+    """Its barrier waited in the same socket: the coordinator asks one leader after the other to write a marker."""
+    stage = Elected()
+    async with a_second_owner(stage, count=1, copies=copies):
+        producer = stage.driver().lane.producer
+        if not restarts:
+            elect_with_late_requests(stage, *range(3, 3 + late), count=1)
+            stage.targets[0].marker(*producer)
+            stage.a.grow()
+            await until(lambda: stage.told(TargetGap) or (stage.told(TargetCut) and stage.written_down()))
+            assert mapped(stage) == stage.targets[0].places()
+    if restarts:
+        elect_with_late_requests(stage, *range(3, 3 + late), count=1)
+        stage.targets[0].marker(*producer)
+        stage.succeed(3, node_epoch=6)
+        async with stage.running():
+            await stage.judged()
+            assert mapped(stage) == stage.targets[0].places()
+    assert stage.copied() == stage.sources[0].wanted()
+    assert stage.told(TargetGap) == []
+
+
+async def test_a_leader_whose_connection_is_lost_while_its_log_is_read_is_verified() -> None:
+    """It comes back on the same node, and the look-up that would show it is slow."""
+    stage = Elected()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+    stage.succeed(2)
+    read, find, elected, gate = stage.b.read_headers, stage.b.leaders, asyncio.Event(), asyncio.Event()
+
+    async def slow(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        if elected.is_set():
+            await gate.wait()
+        return await find(partitions)
+
+    async def meanwhile(partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+        found = await read(partition, first, end)
+        if not elected.is_set() and partition == COPY:
+            elected.set()
+            elect_with_late_requests(stage, 3, count=1)
+            await asyncio.sleep(0.05)
+        return found
+
+    stage.b.leaders = slow  # type: ignore[method-assign]
+    stage.b.read_headers = meanwhile  # type: ignore[method-assign]
+    async with stage.running():
+        await elected.wait()
+        await until(lambda: stage.state() is State.COPYING)
+        stage.a.grow()
+        await asyncio.sleep(0.5)
+        assert stage.driver().leaders.doubted
+        gate.set()
+        await stage.judged()
+    assert stage.copied() == stage.sources[0].wanted()
+
+
+async def test_another_writer_in_the_place_of_a_barrier_is_a_loss_although_the_log_grew_before_it() -> None:
+    stage = Elected()
+    stage.copier = stage.new_copier(_WITH_OTHER_WRITERS)
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+    stage.succeed(2)
+
+    def write(what: str) -> None:
+        if what == "acquire":
+            stage.b.begun = lambda _what: None
+            stage.b.led(COPY).foreign(1)
+
+    stage.b.begun = write
+    async with stage.running():
+        await stage.owned()
+    stored, log = stage.stored(), stage.targets[0]
+    assert log.batches[-1].header.is_marker
+    assert stored.behind is Behind.MARKER
+    stage.lose(5)
+    log.foreign(stored.target_next - log.end)
+    stage.succeed(3, node_epoch=6)
+    async with stage.running():
+        await stage.judged()
+        assert stage.told(TargetGap) or stage.told(TargetCut)
+
+
 # --- what is no loss --------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +329,36 @@ async def test_without_transactional_ids_an_idle_lane_survives_a_rolling_restart
         assert stage.told(OwnershipLost) == []
 
 
+@pytest.mark.parametrize("was_here", [False, True])
+async def test_a_last_request_of_mm2_right_behind_the_barrier_is_no_loss(was_here: bool) -> None:
+    stage = Watched()
+    stage.sources[0].data(20)
+    if was_here:  # so its transactional id has a later epoch than 0
+        stage.b.transactional[TERMS.transactional_id("t", 0)] = (1000, 4)
+    mm2_copied(stage, list(range(19)), position=11)
+
+    def write(what: str) -> None:
+        if what == "acquired":
+            stage.b.before = lambda _what: None
+            mm2_copied(stage, [19], position=None)
+
+    stage.b.before = write
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
+        assert stage.driver().lane.position.behind is Behind.OTHERS
+        stage.watch()
+        await stage.led_by(2, 5)
+        assert "acquire" not in stage.begun
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    stage.sources[0].data(1)
+    stage.a.grow()
+    async with stage.running():
+        await until(lambda: stage.state() is State.FAILED or stage.written_down())
+    assert stage.whole()
+
+
 async def test_another_writer_right_behind_the_barrier_is_no_loss() -> None:
     stage = Watched()
     stage.copier = stage.new_copier(_WITH_OTHER_WRITERS)
@@ -251,7 +372,7 @@ async def test_another_writer_right_behind_the_barrier_is_no_loss() -> None:
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         assert stage.told(ForeignWriter)
-        assert not stage.driver().lane.position.marked
+        assert stage.driver().lane.position.behind is Behind.NOT_SAID
         stage.watch()
         await stage.led_by(2, 5)
         assert "acquire" not in stage.begun
@@ -281,7 +402,7 @@ async def test_of_one_leader_some_lanes_are_read_at_a_time_also_by_two_questions
         stage.b.read_headers = counted  # type: ignore[method-assign]
         drivers = list(stage.copier.drivers.values())
         for driver in drivers:
-            driver.leaders.begin(7, driver.leaders.target)
+            driver.leaders.begin(7, driver.leaders.known)
             driver.leaders.lead_target(Leader(2, 5, "id-A.t"))
             stage.b.leader[driver.name.target] = Leader(2, 5, "id-A.t")
         stage.copier.router.leader_ends.verify(drivers[:3])
@@ -305,7 +426,7 @@ async def test_a_leader_that_answers_slowly_keeps_no_other_lane_waiting(monkeypa
             return await read(partition, first, end)
 
         stage.b.read_headers = stopped  # type: ignore[method-assign]
-        drivers[1].leaders.begin(7, drivers[1].leaders.target)  # which epoch has its last record is not known
+        drivers[1].leaders.begin(7, drivers[1].leaders.known)  # which epoch has its last record is not known
         for driver in drivers:
             stage.b.leader[driver.name.target] = Leader(2, 5, "id-A.t")
         stage.b.lose(1)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.events.events import LaneRefused, Resumed, SourceGap, TargetCut, TargetGap
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import LATEST, Cluster, FetchFault, Leader, PartitionFetch
 from engine.kafka.data.source import fetch_fault
 from policies.model import TopicPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.flow.lane.lane_leaders import NOBODY, LaneLeaders
+from engine.flow.lane.lane_leaders import NOBODY, KnownLeader, LaneLeaders
 from engine.flow.ports.ports import Leader
 
 
@@ -75,7 +75,7 @@ def test_a_lane_without_an_owner_doubts_nobody() -> None:
 def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowledged() -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(1, 4, "id"))
-    leaders.begin(7, leaders.target)
+    leaders.begin(7, leaders.known)
     assert not leaders.doubted
     assert leaders.epoch_at(7) == -1, "who appended the last record before is not known"
     assert leaders.epoch_at(9) == 4
@@ -91,9 +91,19 @@ def test_the_last_append_is_of_the_leader_that_was_verified_when_it_was_acknowle
 def test_a_leader_that_was_found_while_the_log_of_another_was_read_is_not_verified() -> None:
     leaders = LaneLeaders()
     leaders.lead_target(Leader(2, 5, "id"))
-    leaders.begin(7, Leader(1, 4, "id"))
+    leaders.begin(7, KnownLeader(Leader(1, 4, "id")))
     assert leaders.doubted
     assert not leaders.target_is_verified
     leaders.trust(7)
     assert leaders.target_is_verified
     assert leaders.epoch_at(7) == -1
+
+
+def test_a_leader_whose_connection_was_lost_while_its_log_was_read_is_doubted() -> None:
+    leaders = LaneLeaders()
+    leaders.lead_target(Leader(1, 4, "id"))
+    read = leaders.known
+    leaders.doubt(is_owned=False)
+    assert not leaders.doubted, "without an owner nothing is appended"
+    leaders.begin(7, read)
+    assert leaders.doubted

@@ -11,7 +11,7 @@ from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import ForeignWriter, LaneRefused
 from engine.core.lane.actions import Inspect
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import LATEST
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns

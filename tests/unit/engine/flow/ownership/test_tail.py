@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun
 from engine.core.position.position import Position
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ownership import tail
 from engine.flow.ownership.tail import is_kept, tail_headers
 from policies.model import TopicPartition
@@ -126,6 +126,13 @@ async def test_of_a_committed_transaction_the_last_batch_is_read() -> None:
     found = await cluster.headers(committed(cluster, LONG, kept=True))
     assert [(one.base_offset, one.is_control) for one in found] == [(1040, False), (1050, True)]
     assert cluster.reads == [(1049, 1051)]
+
+
+async def test_before_an_atomic_position_without_a_map_one_offset_is_read() -> None:
+    cluster, at = begun()
+    cluster.log.marker(41, 4)
+    at = msgspec.structs.replace(at, atomic=True, map_source=100, map_target=50)
+    assert list(await cluster.headers(at)) == cluster.log.headers(49)
 
 
 @pytest.mark.parametrize(("window", "reads"), [(100, [950, 50, 0]), (10_000, [0])])

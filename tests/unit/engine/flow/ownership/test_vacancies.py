@@ -12,7 +12,7 @@ from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import cut_runs
 from engine.core.position.position import Position, encode_value
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.ports.ports import Leader
 from engine.flow.replication import sets
 from engine.wire.encode import encode_batch

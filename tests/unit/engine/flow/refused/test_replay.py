@@ -6,7 +6,7 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import AccessDenied, ForeignWriter, LaneReleased
 from engine.core.lane.states import State
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.core.refused.entries import RefusedState, contents_record
 from engine.flow.ports.ports import NO_TRANSACTIONS
 from engine.flow.refused.quarantine_reader import Replayers

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import TailBatch
+from engine.core.position.target_tail import TailBatch
 from engine.flow.refused.quarantine_reader import QuarantineReader
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.jobs.proof import beyond as proof_beyond

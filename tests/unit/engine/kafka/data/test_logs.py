@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import BatchTooLarge, ConnectionLost, MalformedBatch
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice
 from engine.kafka.client.metadata import Metadata
-from engine.kafka.data.logs import Log, _inflated, read_batches, read_log
+from engine.kafka.data.logs import Log, _inflated, read_batches, read_headers, read_log
 from engine.wire.batch import read_header
 from engine.wire.bounded import InflatedTooLarge, InflateError
 from policies.model import TopicPartition
@@ -132,4 +132,21 @@ async def test_records_that_a_broker_does_not_find_in_time_are_read_later(monkey
     client: Any = None
     found = [one.offset async for some in read_log(client, T0, 0, 3, committed=True) for one in some]
     assert found == [0, 1, 2]
+    assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]
+
+
+async def test_headers_that_a_broker_does_not_find_in_time_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a lane whose last record is in tiered storage takes it for deleted, or looks for its barrier for ever."""
+    log = SourceLog()
+    log.data(3)
+    log.data(2)
+    reads = _Read(log, empty=2)
+
+    async def of(_client: object, _topic: str) -> Log:
+        return reads
+
+    monkeypatch.setattr(Log, "of", of)
+    client: Any = None
+    found = await read_headers(client, T0, 0, 5)
+    assert [(one.base_offset, one.next_offset) for one in found] == [(0, 3), (3, 5)]
     assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]
