@@ -57,6 +57,7 @@ from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
 from engine.core.position.position import Behind, Position
 from engine.core.position.resume import Unknown, may_be_late, read_tail
+from engine.core.position.right_before import behind_in
 from engine.core.position.target_tail import Tail
 from engine.core.position.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
@@ -87,7 +88,7 @@ class Lane:
         self.map: MapTail | None = None
         """The end of the offset map; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
-        self._window, self._narrow, self._is_fenced = 1, NarrowWindow(), False
+        self._window, self._narrow, self._is_fenced, self._behind = 1, NarrowWindow(), False, Behind.NOT_SAID
         self.announced = False
         """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
@@ -103,7 +104,7 @@ class Lane:
         self.state = states.step(self.state, states.LaneTrigger.OWNED)
         self._base = position.rooted()
         self._source_next, self._target_next = position.source_next, position.target_next
-        self._sequence = position.sequence
+        self._sequence, self._behind = position.sequence, position.behind
         self._line = SequenceMap(position)
         self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
         self.announced, self.markers = False, 0
@@ -119,8 +120,7 @@ class Lane:
         """Wait at a stored position without an owner; the first records fetched there make the lane acquire one."""
         self.state = states.step(self.state, states.LaneTrigger.RESTED)
         self._source_next = self.fetch_offset = position.source_next
-        self._target_next = position.target_next
-        self.source_leader_epoch = position.source_leader_epoch
+        self._target_next, self.source_leader_epoch = position.target_next, position.source_leader_epoch
 
     def wake(self) -> None:
         """Leave WATCHING, because records to copy have arrived."""
@@ -178,11 +178,10 @@ class Lane:
     @property
     def position(self) -> Position:
         """The present position: everything acknowledged, with the runs from there on."""
-        base = self._owned()
         return msgspec.structs.replace(
-            base,
+            self._owned(),
             **self._map.fields,
-            behind=base.behind if self._target_next == base.target_next else Behind.NOT_SAID,
+            behind=self._behind,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,
@@ -346,7 +345,7 @@ class Lane:
             self.pieces.put_back(piece)
             return (Reacquire(f"the target appended at offset {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
-        self._target_next, self.markers = base_offset + piece.record_count, 0
+        self._target_next, self._behind, self.markers = base_offset + piece.record_count, Behind.NOT_SAID, 0
         if known is not None and piece.is_one_run:
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
@@ -459,6 +458,7 @@ class Lane:
         self.pieces.sought()
         for run in found.copied:
             self._map.append(*run)
+        self._behind = behind_in(tail, found.target_next, self.producer)
         self._target_next, self.markers = found.target_next, 0
         self.position_version += 1
         self.state = states.step(self.state, states.LaneTrigger.SETTLED)

@@ -228,32 +228,35 @@ def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> R
 def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
     """Return the sequence after the lane's last batch; Unknown if its sequences have a hole."""
     last: int | None = None
-    offset = -1
+    offset = tail.batches[0].base_offset if tail.batches else -1
+    holes = 0
     for batch in tail.batches:
+        holes += max(0, batch.base_offset - offset)
         if not batch.is_control and is_mine(position, batch):
             first = unwrap(position, batch)
-            if last is not None and first > last and batch.base_offset == offset:
+            if last is not None and first - last > holes:
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=_MISSING)
-            last = first + batch.record_span
+            last, holes = first + batch.record_span, 0
         offset = batch.next_offset
     return last
 
 
 def _broken(position: Position, tail: Tail) -> Unknown | None:
-    """Find a place where the lane's batches do not continue each other although no offset is missing between them.
+    """Find a place where the lane's batches do not continue each other although too few offsets are missing between.
 
-    Compaction and retention leave holes in the offsets. A hole or a repetition in the sequences without one in the
-    offsets means that the broker forgot its producers: it appended a batch twice, or after a lost one.
+    Compaction and retention leave holes in the offsets, one for each record, perhaps before what another writer wrote.
+    Larger holes in the sequences, or a repetition, mean that the broker forgot its producers: it appended a batch
+    twice, or after a lost one.
     """
-    offset: int | None = position.target_next if tail.log_start <= position.target_next else None
-    sequence = position.sequence
+    offset, sequence, holes = position.target_next, position.sequence, 0
     for batch in tail.batches:
+        holes += max(0, batch.base_offset - offset)
         if is_mine(position, batch) and not batch.is_control:
             first = unwrap(position, batch)
-            if first < sequence or (first > sequence and batch.base_offset == offset):
+            if first < sequence or first - sequence > holes:
                 cause = "batches of this lane are there twice at this offset" if first < sequence else _MISSING
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=cause)
-            sequence = first + batch.record_span
+            sequence, holes = first + batch.record_span, 0
         offset = batch.next_offset
     return None
 

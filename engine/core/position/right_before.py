@@ -80,3 +80,16 @@ def has_record(position: Position) -> bool | None:
 def precedes(position: Position, batch: TailBatch) -> bool:
     """Whether a batch is of an earlier owner, and the owner of the position has appended nothing."""
     return position.sequence == 0 and is_of_older_epoch(position, batch)
+
+
+def behind_in(tail: Tail, target_next: int, producer: tuple[int, int]) -> Behind:
+    """Return what a tail has right before a target offset. A record of the lane is not said: its map has it.
+
+    `producer`: the id and the epoch of the lane's owner.
+    """
+    last = tail.batches[-1] if tail.batches else None
+    if last is None or last.next_offset != target_next:
+        return Behind.NOT_SAID
+    if last.producer_id != producer[0]:
+        return Behind.OTHERS
+    return Behind.MARKER if last.is_marker and last.producer_epoch == producer[1] else Behind.NOT_SAID

@@ -134,6 +134,8 @@ class SourceConnection(BrokerConnection[Inbox]):
 class TargetConnection(BrokerConnection[Outbox]):
     """A connection to a target broker."""
 
+    _was_open = False
+
     @property
     def pace(self) -> ClusterPace:
         """How often the target is asked again."""
@@ -150,8 +152,8 @@ class TargetConnection(BrokerConnection[Outbox]):
 
     def opened(self) -> None:
         """Wake the inboxes; lanes that had a connection before verify that the leader still has their records."""
-        for driver in self._writers():
-            self.router.leader_ends.doubt(driver)
+        self._doubt()
+        self._was_open = True
         self.router.leaders.look_up(driver for driver in self.lanes if driver.leaders.doubted)
         self.router.wake_inboxes()
 
@@ -159,8 +161,15 @@ class TargetConnection(BrokerConnection[Outbox]):
         """Lanes of an unreachable broker give their receive buffers back; other lanes need them."""
         for driver in self._writers():
             driver.lane.rewind()
-            self.router.leader_ends.doubt(driver)
+        self._doubt()
         self.router.leaders.look_up(self.lanes)
+
+    def _doubt(self) -> None:
+        """Let lanes with an owner verify the leader, and those that are acquired after a connection that was open."""
+        for driver in self._writers():
+            self.router.leader_ends.doubt(driver)
+            if self._was_open:
+                driver.leaders.lose()
 
     def _writers(self) -> list[LaneDriver]:
         """Return the lanes that write their records here."""

@@ -84,6 +84,9 @@ class LaneLeaders:
     def doubt(self, *, is_owned: bool = True) -> None:
         """Let nothing be appended until the target leader is verified; without an owner nothing is appended anyway."""
         self.doubted = is_owned
+
+    def lose(self) -> None:
+        """Note that an open connection to the target leader was lost, or is open again."""
         self._losses += 1
 
     @property

@@ -17,6 +17,7 @@ from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import Behind, ForeignPosition, Position
 from engine.core.position.resume import NOT_OF_THE_MAP, REGRESSION, RENEWED, ResumePoint, Unknown, judged_from
+from engine.core.position.right_before import behind_in
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail, ranges_of
 from engine.core.position.vacancy import may_be_vacant
@@ -257,7 +258,8 @@ class PositionRecovery:
                     found=found.found,
                     cause=found.cause,
                 )
-            found = msgspec.structs.replace(found, behind=_last_in(tail, found, fenced.producer))
+            owner = fenced.producer.producer_id, fenced.producer.epoch
+            found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, owner))
             if found.foreign:
                 others = await self._replayers.others(target, found.foreign)
                 found = msgspec.structs.replace(found, foreign=others)
@@ -454,17 +456,6 @@ class PositionRecovery:
         return SourceGap(
             flow=self._options.flow, lane=lane, first=missing.first, last=missing.last, cause=missing.cause
         )
-
-
-def _last_in(tail: Tail, found: ResumePoint, owner: Producer) -> Behind:
-    """Return what a tail has right before the point where a lane resumes; an own record is not said, the map has it."""
-    last = tail.batches[-1] if tail.batches else None
-    if last is None or last.next_offset != found.target_next:
-        return Behind.NOT_SAID
-    if last.producer_id != owner.producer_id:
-        return Behind.OTHERS
-    is_marker = last.is_marker and last.producer_epoch == owner.epoch
-    return Behind.MARKER if is_marker else Behind.NOT_SAID
 
 
 def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:

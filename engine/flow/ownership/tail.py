@@ -29,7 +29,8 @@ async def tail_headers(
     batches = tuple(await _behind(cluster, partition, position, start, end)) if end >= position.target_next else ()
     if not may_be_late(position, Tail(log_start=start, end=end, batches=batches)):
         return batches
-    return tuple(await cluster.read_headers(partition, max(start, end - _LOST), end))
+    first = max(start, min(position.target_next - 1, end - _LOST))
+    return tuple(await cluster.read_headers(partition, first, end))
 
 
 async def _behind(

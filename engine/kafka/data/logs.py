@@ -35,6 +35,8 @@ _A_FEW = 64
 _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
 """A batch within both limits is inflated on the loop, which is faster than a thread."""
 TERMS = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
+_FIRST_BATCH = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=1, read_committed=False)
+"""A broker answers with the whole first batch, however few bytes are asked for (KIP-74)."""
 _COMMITTED = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
@@ -201,19 +203,32 @@ async def _inflated(
 async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
     """Read batch headers from offset `first` up to offset `end`, or up to the end of the log.
 
-    The markers that were read after a transactional batch say whether it is rolled back, committed or open.
+    The markers that were read after a transactional batch say whether it is rolled back, committed or open. For a
+    single offset one batch is fetched, unless it is such a batch.
     """
+    log = await Log.of(client, partition.topic)
+    if end - first == 1:
+        batches, needs_marker = await _headers(log, partition, first, end, _FIRST_BATCH)
+        if not needs_marker:
+            return batches
+    return (await _headers(log, partition, first, end, TERMS))[0]
+
+
+async def _headers(
+    log: Log, partition: TopicPartition, first: int, end: int, terms: FetchOptions
+) -> tuple[list[TailBatch], bool]:
+    """Return batch headers, and whether a batch of a transaction is among them."""
     batches: list[TailBatch] = []
     fates, turns = Fates(), Turns()
-    offset = first
-    log = await Log.of(client, partition.topic)
+    offset, needs_marker = first, False
     while offset < end:
-        buffer, found = await log.read_some(partition, offset, end, TERMS)
+        buffer, found = await log.read_some(partition, offset, end, terms)
         before, fates.stable = offset, found.last_stable_offset
         for at, header in split_batches(buffer, found.start, found.end, *partition):
             if header.next_offset <= offset:
                 continue
             fates.note(header, control_type(buffer, at, header, *partition) if header.is_control else None)
+            needs_marker = needs_marker or (header.is_transactional and not header.is_control)
             batches.append(
                 TailBatch(
                     header.base_offset,
@@ -229,7 +244,7 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
             await turns.rest()
         if offset == before:
             break
-    return [_judged(batch, fates.of(batch.base_offset)) for batch in batches]
+    return [_judged(batch, fates.of(batch.base_offset)) for batch in batches], needs_marker
 
 
 async def read_time(client: ClusterClient, partition: TopicPartition, offset: int) -> int:

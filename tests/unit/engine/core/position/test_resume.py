@@ -343,6 +343,17 @@ def test_such_a_marker_does_not_make_records_late_that_the_map_lacks_on_purpose(
     assert (answer.how, answer.source_next) == ("position", 40)
 
 
+@pytest.mark.parametrize("other", [foreign(53), marker(53)])
+def test_holes_of_the_cleaner_may_lie_before_what_others_wrote(other: TailBatch) -> None:
+    assert found(position(), other, ours(54, 3, 2)).source_next == 105
+    few = read(position(), other, ours(54, 4, 2))
+    assert isinstance(few, Unknown), "three offsets are missing, and four records"
+    assert (few.found, "missing" in few.cause) == (54, True)
+    at = position(105, 56, 5, ((0, 100),))
+    cut = found(at, ours(50, 0, 1), other, ours(54, 3, 1), end=55)
+    assert (cut.source_next, cut.how) == (104, REGRESSION)
+
+
 BEFORE = (MapRun(0, 0, 40),)
 """A map without a record right before target offset 50."""
 WITH_LAST = (*BEFORE, MapRun(60, 47, 3))

@@ -11,11 +11,13 @@ import pytest
 from engine.core.events.events import ForeignWriter, OwnershipLost, TargetCut, TargetGap
 from engine.core.lane.states import State
 from engine.core.position.position import Behind
-from engine.core.position.target_tail import TailBatch
+from engine.core.position.target_tail import Tail, TailBatch
 from engine.flow.io import leader_ends
+from engine.flow.lane.lane_leaders import KnownLeader, LaneLeaders
 from engine.flow.ports.ports import Leader
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
+from tests.fakes.target_broker import FakeTargetBroker
 from tests.unit.engine.flow.io.test_leader_ends import COPY, Cut, a_second_owner, elect_with_late_requests, mapped
 from tests.unit.engine.flow.io.test_leader_epochs import Watched
 from tests.unit.engine.flow.ownership.test_takeover import mm2_copied
@@ -306,6 +308,49 @@ async def test_another_writer_in_the_place_of_a_barrier_is_a_loss_although_the_l
     async with stage.running():
         await stage.judged()
         assert stage.told(TargetGap) or stage.told(TargetCut)
+
+
+async def test_another_writer_in_the_place_of_a_marker_that_a_lane_settled_behind_is_a_loss() -> None:
+    stage = Elected()
+    stage.copier = stage.new_copier(msgspec.structs.replace(_WITH_OTHER_WRITERS, flush_s=60.0))
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        driver, log = stage.driver(), stage.targets[0]
+        log.marker(*driver.lane.producer)  # a keep-alive's
+        driver.lane.state = State.SETTLING
+        tail = tuple(log.headers(driver.lane.target_next))
+        driver.lane.on_tail(Tail(log_start=0, end=log.end, batches=tail))
+        driver.lane.on_retry()
+        assert (driver.lane.target_next, driver.lane.position.behind) == (8, Behind.MARKER)
+        stage.lose(5, node=2)
+        stage.b.led(COPY).foreign(3)
+        stage.copier.router.leaders.look_up([driver])
+        await until(lambda: stage.told(TargetCut) or stage.told(TargetGap))
+
+
+async def test_lanes_whose_connection_opens_while_they_are_acquired_are_not_doubted() -> None:
+    """Over TLS or a distance it opens after the first questions."""
+    stage = Watched(20)
+    connect = stage.b.target_broker
+
+    async def slow(node: int) -> FakeTargetBroker:
+        await asyncio.sleep(0.05)
+        return await connect(node)
+
+    stage.b.target_broker = slow  # type: ignore[method-assign]
+    doubted, begin = list[bool](), LaneLeaders.begin
+
+    def noted(leaders: LaneLeaders, target_next: int, read: KnownLeader) -> None:
+        begin(leaders, target_next, read)
+        doubted.append(leaders.doubted)
+
+    with pytest.MonkeyPatch.context() as within:
+        within.setattr(LaneLeaders, "begin", noted)
+        stage.assign()
+        async with stage.running():
+            await until(lambda: all(stage.state(number) is State.COPYING for number in range(20)))
+    assert doubted == [False] * 20
 
 
 # --- what is no loss --------------------------------------------------------------------------------------------------

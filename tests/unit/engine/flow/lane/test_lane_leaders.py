@@ -104,6 +104,7 @@ def test_a_leader_whose_connection_was_lost_while_its_log_was_read_is_doubted() 
     leaders.lead_target(Leader(1, 4, "id"))
     read = leaders.known
     leaders.doubt(is_owned=False)
+    leaders.lose()
     assert not leaders.doubted, "without an owner nothing is appended"
     leaders.begin(7, read)
     assert leaders.doubted

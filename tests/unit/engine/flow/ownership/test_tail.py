@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from engine.core.offset_map.map_runs import MapRun
-from engine.core.position.position import Position
-from engine.core.position.target_tail import TailBatch
+from engine.core.position.position import Behind, Position
+from engine.core.position.resume import ResumePoint
+from engine.core.position.stored_tail import read_stored_tail
+from engine.core.position.target_tail import Tail, TailBatch
 from engine.flow.ownership import tail
 from engine.flow.ownership.tail import is_kept, tail_headers
 from policies.model import TopicPartition
@@ -159,3 +161,19 @@ async def test_whether_a_position_is_kept(kept: bool, start: int, expected: bool
     cluster, _ = begun()
     at = committed(cluster, 10, kept=kept)
     assert await is_kept(cluster, COPY, at, start, cluster.log.end) is expected
+
+
+async def test_what_was_read_is_read_again_if_more_must_be_known() -> None:
+    """Another writer's marker is right before the position, and far more than is read back for a loss is behind it."""
+    cluster = Asked()
+    cluster.log.foreign(49)
+    cluster.log.marker(9001, 0)
+    cluster.ours(0, 3)
+    cluster.log.foreign(100_001)
+    cluster.log.marker(41, 4)
+    at = msgspec.structs.replace(position(), behind=Behind.OTHERS)
+    batches = await cluster.headers(at)
+    assert batches[0].next_offset <= 50
+    found = read_stored_tail(at, Tail(log_start=0, end=cluster.log.end, batches=tuple(batches)))
+    assert isinstance(found, ResumePoint)
+    assert (found.source_next, found.how) == (103, "tail")

@@ -150,3 +150,24 @@ async def test_headers_that_a_broker_does_not_find_in_time_are_read_later(monkey
     found = await read_headers(client, T0, 0, 5)
     assert [(one.base_offset, one.next_offset) for one in found] == [(0, 3), (3, 5)]
     assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_of_a_single_offset_one_batch_is_fetched_unless_its_marker_is_needed(
+    monkeypatch: pytest.MonkeyPatch, in_transaction: bool
+) -> None:
+    log = SourceLog()
+    if in_transaction:
+        log.aborted_data(3, 7)
+    else:
+        log.data(3)
+    reads = _Read(log)
+
+    async def of(_client: object, _topic: str) -> Log:
+        return reads
+
+    monkeypatch.setattr(Log, "of", of)
+    client: Any = None
+    found = await read_headers(client, T0, 2, 3)
+    assert (found[0].base_offset, found[0].is_control) == (0, in_transaction)
+    assert [one.max_bytes == 1 for one in reads.asked] == ([True, False] if in_transaction else [True])
