@@ -151,7 +151,7 @@ class TargetLog:
 
     def _store(self, payload: bytes, producer_id: int, epoch: int, sequence: int, count: int) -> int:
         base, self.end = self.end, self.end + count
-        header = TailBatch(base, self.end, producer_id, epoch, sequence, count, False)
+        header = TailBatch(base, self.end, producer_id, epoch, sequence, count, False, leader_epoch=self._leader_epoch)
         self.batches.append(Stored(header, payload))
         return base
 
@@ -164,7 +164,8 @@ class TargetLog:
             self.producers[producer_id] = Remembered(epoch, deque(maxlen=_REMEMBERED))
         self.producers[producer_id].last_timestamp_ms = _TODAY_MS  # a marker is of today, whatever the records are of
         base, self.end = self.end, self.end + 1
-        self.batches.append(Stored(TailBatch(base, self.end, producer_id, epoch, -1, 1, True), b""))
+        header = TailBatch(base, self.end, producer_id, epoch, -1, 1, True, leader_epoch=self._leader_epoch)
+        self.batches.append(Stored(header, b""))
         self.takes_part.discard(producer_id)
         self.wrote.discard(producer_id)
         for stored in self.batches:
@@ -225,6 +226,10 @@ class TargetLog:
         self.batches = [stored for stored in self.batches if stored.header.next_offset <= offset]
         self.epochs = [(epoch, start) for epoch, start in self.epochs if start < offset]
         self.end = offset
+
+    @property
+    def _leader_epoch(self) -> int:
+        return self.epochs[-1][0] if self.epochs else -1
 
     def lead(self, epoch: int) -> "TargetLog":
         """Append by this leader epoch from now on; one that nothing was appended by is forgotten (KIP-101)."""

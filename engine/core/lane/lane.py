@@ -55,7 +55,7 @@ from engine.core.lane.rebatching import cuts, is_small, make_first
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
-from engine.core.position.position import Behind, Position
+from engine.core.position.position import Position, Seen
 from engine.core.position.resume import Unknown, may_be_late, read_tail
 from engine.core.position.right_before import behind_in
 from engine.core.position.target_tail import Tail
@@ -88,7 +88,7 @@ class Lane:
         self.map: MapTail | None = None
         """The end of the offset map; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
-        self._window, self._narrow, self._is_fenced, self._behind = 1, NarrowWindow(), False, Behind.NOT_SAID
+        self._window, self._narrow, self._is_fenced, self._behind = 1, NarrowWindow(), False, Seen()
         self.announced = False
         """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
@@ -345,7 +345,7 @@ class Lane:
             self.pieces.put_back(piece)
             return (Reacquire(f"the target appended at offset {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
-        self._target_next, self._behind, self.markers = base_offset + piece.record_count, Behind.NOT_SAID, 0
+        self._target_next, self._behind, self.markers = base_offset + piece.record_count, Seen(), 0
         if known is not None and piece.is_one_run:
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
@@ -458,7 +458,7 @@ class Lane:
         self.pieces.sought()
         for run in found.copied:
             self._map.append(*run)
-        self._behind = behind_in(tail, found.target_next, self.producer)
+        self._behind = behind_in(tail, found.target_next, self.producer, self._behind)
         self._target_next, self.markers = found.target_next, 0
         self.position_version += 1
         self.state = states.step(self.state, states.LaneTrigger.SETTLED)

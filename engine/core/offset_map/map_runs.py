@@ -3,7 +3,7 @@
 `engine/core/offset_map/offset_map.py` has a diagram and the invariants.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -85,6 +85,13 @@ def source_at(runs: Sequence[MapRun], target_offset: int) -> int | None:
     return runs[at].source + target_offset - runs[at].target
 
 
+def records_between(runs: Sequence[MapRun], first: int, end: int) -> tuple[MapRun, ...]:
+    """Return the records that the runs have at target offsets from `first` on and below `end`."""
+    at = max(0, bisect_right(runs, first, key=lambda run: run.target) - 1)
+    until = bisect_left(runs, end, key=lambda run: run.target)
+    return cut_before_target(cut_at_target(runs[at:until], end), first)
+
+
 def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...]:
     """Return the runs, cut to the records below a target offset."""
     return tuple(
@@ -92,6 +99,12 @@ def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...
         for run in runs
         if run.target < target_next
     )
+
+
+def cut_before_target(runs: Iterable[MapRun], target: int) -> tuple[MapRun, ...]:
+    """Return the runs, cut to the records at a target offset or behind it."""
+    cut = ((run, max(0, target - run.target)) for run in runs)
+    return tuple(MapRun(run.source + out, run.target + out, run.count - out) for run, out in cut if out < run.count)
 
 
 def join_runs(runs: Iterable[MapRun]) -> tuple[MapRun, ...]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.core.offset_map.map_runs import MapTail
-from engine.core.position.position import Behind, ForeignPosition, Position
+from engine.core.position.position import ForeignPosition, Position, Seen
 from engine.core.position.resume import RENEWED, ResumePoint
 from policies.model import FlowName, TopicPartition
 
@@ -29,7 +29,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int
     deployment_id: str
     atomic: bool
-    behind: Behind = Behind.NOT_SAID
+    behind: Seen = Seen()
 
 
 def transactional_id_of(flow: FlowName, lane: TopicPartition) -> str:

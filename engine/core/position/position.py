@@ -26,6 +26,7 @@ base `run_version` add (`core/position/announced_runs.py`). Its number is two ab
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,13 +64,21 @@ def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[
 
 
 class Behind(StrEnum):
-    """What is right before a position on the target: nothing said, a marker of its owner or of an earlier one, or what
-    another writer wrote.
+    """What is right before a position on the target, if the map does not say it.
+
+    A marker of its owner or of an earlier one, or what another writer wrote.
     """
 
     NOT_SAID = ""
     MARKER = "marker"
     OTHERS = "others"
+
+
+class Seen(NamedTuple):
+    """What was seen right before a position, and the leader epoch of the batch there; -1: not known."""
+
+    what: Behind = Behind.NOT_SAID
+    epoch: int = -1
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +107,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lane copies in transactions: records after this position were never committed with it."""
     left: bool = False
     """Whether the owner ended with this position: all its requests were answered, and it sends no more."""
-    behind: Behind = Behind.NOT_SAID
-    """What was seen right before `target_next`, if the map does not say it."""
+    behind: Seen = Seen()
+    """What was seen right before `target_next`."""
     ahead: Ahead | None = None
     """Runs that are expected after the last one."""
     run_version: int = 0
@@ -171,6 +180,7 @@ class _PositionValue(msgspec.Struct, omit_defaults=True):
     atomic: bool = False
     left: bool = False
     behind: str = ""
+    behind_epoch: int = -1
     ahead: str = ""
     run_version: int = 0
 
@@ -181,7 +191,7 @@ def encode_value(position: Position) -> bytes:
     fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
     fields["map_tail"] = runs_text(position.map_tail)
     fields["ahead"] = ":".join(map(str, position.ahead or ()))
-    fields["behind"] = position.behind.value
+    fields["behind"], fields["behind_epoch"] = position.behind.what.value, position.behind.epoch
     version = FORMAT_VERSION if position.ahead or position.run_version else _WHOLE_VERSION
     return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=version, **fields))
 
@@ -224,7 +234,8 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     del fields["offset"], fields["raymirror"], fields["altered"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
     fields["ahead"] = _ahead(stored.ahead)
-    fields["behind"] = Behind(stored.behind) if stored.behind in set(Behind) else Behind.NOT_SAID
+    what = Behind(stored.behind) if stored.behind in set(Behind) else Behind.NOT_SAID
+    fields["behind"] = Seen(what, fields.pop("behind_epoch"))
     tail = fields["map_tail"] = read_runs_text(stored.map_tail)
     if tail and (stored.source_next < sum(tail[-1][::2]) or stored.target_next < sum(tail[-1][1:])):
         raise ValueError("the offset map goes beyond the position")

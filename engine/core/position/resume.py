@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.core.offset_map.map_runs import MapRun, cut_at_target, join_runs, source_at
-from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, stretches
+from engine.core.offset_map.map_runs import MapRun, cut_at_target, cut_before_target, join_runs, records_between
+from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Seen, stretches
 from engine.core.position.right_before import doubtful, has_record, is_cut, is_left
 from engine.core.position.target_tail import (
     FORWARD,
@@ -19,6 +19,7 @@ from engine.core.position.target_tail import (
     add_range,
     is_mine,
     is_of_older_epoch,
+    is_of_others,
     last_before,
     ranges_of,
     unwrap,
@@ -52,7 +53,7 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
     """If the source lost records: the source offset up to which the source still matches the map; -1: it all does."""
     whole: bool = False
     """For a re-created topic: whether no record before `source_next` was left out."""
-    behind: Behind = Behind.NOT_SAID
+    behind: Seen = Seen()
     """What is right before `target_next`, if whoever read it can say so."""
 
 
@@ -74,14 +75,15 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     The tail must have been read from the offset before `position.target_next` on (or from the log start if that is
     higher), and from as far back as possible if `may_be_late` is true.
     """
-    late = _late(position, tail)
+    parts_at, late = _late(position, tail)
     if late:
-        return _behind_late(position, tail, late)
+        return _behind_late(position, tail, late, parts_at)
     if doubtful(position, tail):
         ours = _last_of_ours(position, tail)
         if isinstance(ours, Unknown):
             return ours
-        if tail.end < position.target_next or _lacks_ours(position, tail, ours) or _overwritten(position, tail):
+        ends_below = tail.end < position.target_next
+        if ends_below or _lacks_ours(position, tail, ours) or _overwritten(position, tail):
             return _regressed(position, tail, ours)
         if _is_replaced(position, tail):
             return Unknown(expected=position.target_next, found=position.target_next - 1, cause=_NOT_AS_LEFT)
@@ -97,11 +99,30 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
 
 
-def _overwritten(position: Position, tail: Tail) -> bool:
-    """Whether a marker is at an offset where the map has a record of this lane, which only a loss can explain."""
-    return any(
-        batch.is_control and source_at(position.map_tail, batch.base_offset) is not None for batch in tail.batches
-    )
+def _overwritten(position: Position, tail: Tail) -> list[int]:
+    """Return offsets with something else where the map has a record of this lane, which only a loss can explain.
+
+    A marker is never a record. A batch of another producer id is none if the log was cut, and has batches of this one,
+    or the map has no record from before its owners; else it may be of MM2.
+    """
+    is_known = position.map_start.first or any(_is_data_of_ours(position, batch) for batch in tail.batches)
+    is_known = is_known and is_cut(position, tail)
+    return [
+        run.target
+        for batch in tail.batches
+        if batch.is_control or (is_known and is_of_others(position, batch))
+        for run in records_between(position.map_tail, *_offsets(batch))
+    ]
+
+
+def _offsets(batch: TailBatch) -> tuple[int, int]:
+    """Return the first offset of a batch, and the one behind it."""
+    return batch.base_offset, batch.next_offset
+
+
+def _is_data_of_ours(position: Position, batch: TailBatch) -> bool:
+    """Whether a batch has records of the position's producer id."""
+    return not batch.is_control and not is_of_others(position, batch)
 
 
 def _lacks_ours(position: Position, tail: Tail, ours: int | None) -> bool:
@@ -125,7 +146,8 @@ def _is_replaced(position: Position, tail: Tail) -> bool:
     if last is None or is_left(position, last):
         return False
     newer = [one for one in tail.batches if one.base_offset < position.target_next and _is_newer_marker(position, one)]
-    return not last.is_marker or (position.behind is Behind.MARKER and len(newer) > 1)
+    may_have_been_more = position.behind.what is Behind.MARKER and not position.map_start.first
+    return not last.is_marker or (may_have_been_more and len(newer) > 1)
 
 
 def _is_newer_marker(position: Position, batch: TailBatch) -> bool:
@@ -157,27 +179,32 @@ def judged_from(position: Position, tail: Tail) -> int:
     return first if may_be_late(position, tail) and not _has_own_epoch(position, tail, first) else -1
 
 
-def _late(position: Position, tail: Tail) -> list[TailBatch]:
-    """Return the batches from the first one on that an older epoch of this lane appended where the map has no record.
+def _late(position: Position, tail: Tail) -> tuple[int, list[TailBatch]]:
+    """Return where the log parts from the map, and the batches that an older epoch of this lane appended there, late.
 
         the map's log   ... | records | marker of the position's epoch | records again ...
         this log        ... | records | late batches of the older epoch | marker of this barrier
 
     A broker was cut off with requests of the older epoch in its socket, and took them up before it learnt that it leads
     no more. Then an unclean election made it the leader: it has neither the position's barrier nor what follows it. So
-    the map's offsets are of another log from the first late batch on; the order of the records is the same.
+    the map's offsets are of another log from the first batch on that is where the map has no record, or from where
+    something else is where it has one; the order of the records is the same.
     """
-    known = position.map_tail
-    if not (is_cut(position, tail) or _has_older_behind(position, tail)):
-        return []
-    start = position.map_start
-    begins = 0 if start.first and not position.map_blocks else start.target
-    reached = known[0].target if known else begins
+    known, start, cut = position.map_tail, position.map_start, is_cut(position, tail)
+    if not (cut or _has_older_behind(position, tail)):
+        return -1, []
+    begins = known[0].target if known else start.target
+    reached = 0 if start.first and not position.map_blocks else begins
     older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
-    for at, batch in enumerate(older):
-        if batch.base_offset < position.target_next and source_at(known, batch.base_offset) is None:
-            return [] if _has_own_epoch(position, tail, batch.base_offset) else older[at:]
-    return []
+    apart = [
+        batch.base_offset
+        for batch in older
+        if (cut or batch.base_offset < position.target_next)
+        and sum(run.count for run in records_between(known, *_offsets(batch))) < batch.record_span
+    ]
+    parts_at = min([*apart, *_overwritten(position, tail)], default=tail.end)
+    late = [batch for batch in older if batch.base_offset >= parts_at]
+    return parts_at, [] if late and _has_own_epoch(position, tail, late[0].base_offset) else late
 
 
 def _is_older(position: Position, batch: TailBatch) -> bool:
@@ -195,17 +222,17 @@ def _has_own_epoch(position: Position, tail: Tail, below: int) -> bool:
     )
 
 
-def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch]) -> ResumePoint | Unknown:
-    """Continue behind late batches: their records are those that the map has from there on, in the same order.
+def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch], parts_at: int) -> ResumePoint | Unknown:
+    """Continue behind late batches: their records are those that the map has from its parting on, in the same order.
 
     If there are more, they are those behind the position, as far as its runs go. The earlier owner knew of holes that
     these runs may not have; whoever continues must compare the records (`PositionRecovery.find`).
     """
     end = late[-1].next_offset
-    known = [(run.source, run.count) for run in position.map_tail if run.target >= late[0].base_offset]
+    known = cut_before_target(position.map_tail, parts_at)
     most = sum(batch.next_offset - batch.base_offset for batch in late)
     behind = stretches(position.runs_until(position.sequence + most), position.sequence, most)
-    again = (source + step for source, count in (*known, *behind) for step in range(count))
+    again = (source + step for source, count in (*(run[::2] for run in known), *behind) for step in range(count))
     copied: list[MapRun] = []
     for batch in late:
         offsets = range(batch.base_offset, batch.next_offset)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.core.offset_map.map_runs import source_at
-from engine.core.position.position import Behind, Position
+from engine.core.position.position import Behind, Position, Seen
 from engine.core.position.target_tail import (
     Tail,
     TailBatch,
@@ -35,7 +35,12 @@ def ends_as_left(position: Position, batches: Sequence[TailBatch]) -> bool:
     `batches`: from the offset before the position, or an earlier one, on.
     """
     last = last_before(position, batches)
-    return last is None or is_left(position, last)
+    return last is None or (is_left(position, last) and _is_of_same_leader(position, last))
+
+
+def _is_of_same_leader(position: Position, last: TailBatch) -> bool:
+    """Whether a batch has the leader epoch of the one that was seen there: of one epoch there is one log (KIP-101)."""
+    return -1 in (position.behind.epoch, last.leader_epoch) or position.behind.epoch == last.leader_epoch
 
 
 def is_left(position: Position, last: TailBatch) -> bool:
@@ -53,7 +58,7 @@ def is_left(position: Position, last: TailBatch) -> bool:
     if last.next_offset > position.target_next:
         return False
     is_others, is_ours = is_of_others(position, last), is_mine(position, last) or precedes(position, last)
-    match position.behind:
+    match position.behind.what:
         case Behind.OTHERS:
             return is_others
         case Behind.MARKER:
@@ -74,7 +79,7 @@ def has_record(position: Position) -> bool | None:
     if source_at(position.map_tail, position.target_next - 1) is not None:
         return True
     begins = position.map_start.target
-    return False if position.behind or position.map_tail or begins < position.target_next else None
+    return False if position.behind.what or position.map_tail or begins < position.target_next else None
 
 
 def precedes(position: Position, batch: TailBatch) -> bool:
@@ -82,14 +87,14 @@ def precedes(position: Position, batch: TailBatch) -> bool:
     return position.sequence == 0 and is_of_older_epoch(position, batch)
 
 
-def behind_in(tail: Tail, target_next: int, producer: tuple[int, int]) -> Behind:
-    """Return what a tail has right before a target offset. A record of the lane is not said: its map has it.
+def behind_in(tail: Tail, target_next: int, producer: tuple[int, int], known: Seen) -> Seen:
+    """Return what a tail has right before a target offset. Of a record of the lane only the leader epoch is said.
 
-    `producer`: the id and the epoch of the lane's owner.
+    `producer`: the id and the epoch of the lane's owner. `known`: what was there before, if the tail has nothing.
     """
-    last = tail.batches[-1] if tail.batches else None
-    if last is None or last.next_offset != target_next:
-        return Behind.NOT_SAID
-    if last.producer_id != producer[0]:
-        return Behind.OTHERS
-    return Behind.MARKER if last.is_marker and last.producer_epoch == producer[1] else Behind.NOT_SAID
+    last = next((batch for batch in reversed(tail.batches) if batch.next_offset == target_next), None)
+    if last is None:
+        return Seen() if tail.batches else known
+    is_marker = last.is_marker and last.producer_epoch == producer[1]
+    what = Behind.OTHERS if last.producer_id != producer[0] else Behind.MARKER if is_marker else Behind.NOT_SAID
+    return Seen(what, last.leader_epoch)

@@ -25,6 +25,8 @@ class TailBatch(msgspec.Struct, frozen=True, gc=False):
     record_span: int
     is_control: bool
     is_open: bool = False
+    leader_epoch: int = -1
+    """The epoch of the leader that appended it; -1: not known."""
 
     @property
     def is_marker(self) -> bool:

@@ -249,7 +249,7 @@ class LaneDriver:
         topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
         self.ownership.begin(producer, found.how, topic_ids, alone=alone, now_s=now_s())
         self.attempts.diverged(None)
-        self.leaders.begin(found.target_next, read)
+        self.leaders.begin(found.target_next, read, found.behind.epoch)
         self.health.clear()
         self.positions.begin()
         self.blocks.begin()

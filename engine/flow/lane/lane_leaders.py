@@ -100,12 +100,13 @@ class LaneLeaders:
         self.verified, was_doubted, self.doubted = self.target, self.doubted, False
         return was_doubted
 
-    def begin(self, target_next: int, read: KnownLeader) -> None:
+    def begin(self, target_next: int, read: KnownLeader, epoch: int = -1) -> None:
         """Note that the log was read up to `target_next`, which another leader may have appended.
 
         `read`: the leader as it was known before that. A later one, or one that was lost since, must be verified.
+        `epoch`: the leader epoch of the last batch before `target_next`; -1: not known.
         """
-        self._verified_at, self._earlier_epoch = target_next, -1
+        self._verified_at, self._earlier_epoch = target_next, epoch
         self.verified, self.doubted = read.leader, self.known != read
 
     def epoch_at(self, target_next: int) -> int:

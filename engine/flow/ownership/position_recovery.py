@@ -15,7 +15,7 @@ from engine.core.offset_map.map_runs import source_at
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
-from engine.core.position.position import Behind, ForeignPosition, Position
+from engine.core.position.position import Behind, ForeignPosition, Position, Seen
 from engine.core.position.resume import NOT_OF_THE_MAP, REGRESSION, RENEWED, ResumePoint, Unknown, judged_from
 from engine.core.position.right_before import behind_in
 from engine.core.position.stored_tail import read_stored_tail
@@ -65,17 +65,18 @@ class FencedLane(msgspec.Struct, frozen=True):
         """Whether the barrier wrote its markers."""
         return self.producer.fenced and not self.vacant
 
-    def behind(self, stored: Stored, found: ResumePoint) -> Behind:
+    def behind(self, stored: Stored, found: ResumePoint) -> Seen:
         """Return what is known to be right before the point where it resumes, if the map may not say it.
 
         A lane without a barrier rests behind what the owner before was behind. Where no tail was read, the barrier is
         there if the log has grown by no more since the state before.
         """
         if self.vacant and isinstance(stored, Position):
-            return stored.behind if stored.target_next == found.target_next else Behind.NOT_SAID
+            what = stored.behind.what if stored.target_next == found.target_next else Behind.NOT_SAID
+            return found.behind._replace(what=what)
         reads_no_tail = found.how == RENEWED or not isinstance(stored, Position)
         is_last = reads_no_tail and self.marked and found.target_next == self.before.end + 1
-        return Behind.MARKER if is_last else found.behind
+        return Seen(Behind.MARKER) if is_last else found.behind
 
 
 class LogOffsets(msgspec.Struct, kw_only=True):
@@ -259,7 +260,7 @@ class PositionRecovery:
                     cause=found.cause,
                 )
             owner = fenced.producer.producer_id, fenced.producer.epoch
-            found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, owner))
+            found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, owner, Seen()))
             if found.foreign:
                 others = await self._replayers.others(target, found.foreign)
                 found = msgspec.structs.replace(found, foreign=others)
@@ -361,7 +362,7 @@ class PositionRecovery:
             tail_records=taken.records,
             twice=taken.twice,
             copied=taken.copied,
-            behind=Behind.OTHERS if source_at(taken.copied, reach.target_end - 1) is not None else Behind.NOT_SAID,
+            behind=Seen(Behind.OTHERS) if source_at(taken.copied, reach.target_end - 1) is not None else Seen(),
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: FencedLane, start: int, end: int) -> Tail:

@@ -238,6 +238,7 @@ async def _headers(
                     header.base_sequence,
                     header.last_offset_delta + 1,
                     header.is_control,
+                    leader_epoch=header.leader_epoch,
                 )
             )
             offset = header.next_offset

@@ -14,7 +14,7 @@ from engine.core.lane.states import State
 from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
-from engine.core.position.position import Behind, Position
+from engine.core.position.position import Behind, Position, Seen
 from engine.core.position.position_keys import PositionKeys
 from engine.core.position.resume import ResumePoint, may_be_late
 from engine.core.position.right_before import ends_as_left
@@ -214,13 +214,13 @@ class Owner:
             alone=self.alone,
         )
 
-    def _behind(self) -> Behind:
+    def _behind(self) -> Seen:
         log, stored = self.world.target, self._stored
         if self.alone:
-            return Behind.NOT_SAID if stored is None or stored.target_next != log.end else stored.behind
+            return Seen() if stored is None or stored.target_next != log.end else stored.behind
         last = log.headers(log.end - 1)
         is_mine = bool(last) and last[-1].is_marker and last[-1].producer_epoch == self.epoch
-        return Behind.MARKER if is_mine else Behind.NOT_SAID
+        return Seen(Behind.MARKER if is_mine else Behind.NOT_SAID)
 
     def check_end(self) -> None:
         """A log that has lost nothing ends as the lane left it."""

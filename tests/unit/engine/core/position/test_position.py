@@ -15,6 +15,7 @@ from engine.core.position.position import (
     Behind,
     ForeignPosition,
     Position,
+    Seen,
     altered_value,
     decode_value,
     encode_value,
@@ -61,9 +62,10 @@ def test_the_value_is_golden() -> None:
 
 @pytest.mark.parametrize("behind", list(Behind))
 def test_what_it_is_behind_is_a_flat_field_that_is_left_out_if_nothing_is_said(behind: Behind) -> None:
-    at = msgspec.structs.replace(FULL, behind=behind)
+    at = msgspec.structs.replace(FULL, behind=Seen(behind, 7))
     value = encode_value(at)
-    assert value == (GOLDEN.replace(b"}", b',"behind":"%s"}' % behind.encode()) if behind else GOLDEN)
+    said = b',"behind":"%s"' % behind.encode() if behind else b""
+    assert value == GOLDEN.replace(b"}", said + b',"behind_epoch":7}')
     assert decode_value(value) == at
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.map_resume import resumed_map
-from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Run
+from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Run, Seen
 from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, judged_from, may_be_late, read_tail
 from engine.core.position.right_before import ends_as_left
 from engine.core.position.stored_tail import read_stored_tail
@@ -425,13 +425,15 @@ def test_without_transactional_ids_an_owner_follows_records_of_another_id() -> N
 def test_nothing_else_can_take_the_place_of_a_marker(
     last: TailBatch, is_there: bool, known: tuple[MapRun, ...]
 ) -> None:
-    at = msgspec.structs.replace(position(100, 50, 0), map_tail=known, behind=Behind.MARKER)
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=known, behind=Seen(Behind.MARKER))
     assert ends_as_left(at, [last]) is is_there
 
 
 def test_a_first_owners_late_requests_are_late_although_no_map_has_a_record() -> None:
     """The second owner has only its barrier, at 1; this log has the first owner's record there, and another one."""
-    at = msgspec.structs.replace(position(0, 2, 0), behind=Behind.MARKER, map_source=0, map_target=2, map_first=True)
+    at = msgspec.structs.replace(
+        position(0, 2, 0), behind=Seen(Behind.MARKER), map_source=0, map_target=2, map_first=True
+    )
     answer = found(at, marker(0, EARLIER), ours(1, 0, 1, EARLIER), ours(2, 1, 2, EARLIER), marker(4, NEWER))
     assert (answer.source_next, answer.how, answer.copied) == (3, REGRESSION, ((0, 1, 3),))
     known = resumed_map(at, answer, 1)
@@ -457,13 +459,13 @@ def test_a_position_behind_another_writers_marker_is_no_loss() -> None:
 @pytest.mark.parametrize(("last", "is_there"), [(foreign(49), True), (marker(49, OTHER), True), (marker(49), False)])
 def test_behind_another_writer_is_what_another_writer_wrote(last: TailBatch, is_there: bool) -> None:
     """Its record may be in the map, as those of MM2 are that raymirror has taken over."""
-    at = msgspec.structs.replace(position(100, 50, 0), map_tail=WITH_LAST, behind=Behind.OTHERS)
+    at = msgspec.structs.replace(position(100, 50, 0), map_tail=WITH_LAST, behind=Seen(Behind.OTHERS))
     assert ends_as_left(at, [last]) is is_there
 
 
 def test_markers_of_two_next_owners_are_in_the_place_of_more_than_a_barrier() -> None:
     """48 was a record from before the map's start, and 49 this owner's barrier: both are lost."""
-    at = msgspec.structs.replace(position(100, 50, 0), behind=Behind.MARKER, map_source=100, map_target=50)
+    at = msgspec.structs.replace(position(100, 50, 0), behind=Seen(Behind.MARKER), map_source=100, map_target=50)
     first, second = marker(48, NEWER), marker(49, (41, 5))
     assert isinstance(read(at, foreign(40, 8), first, second, end=50), Unknown)
     assert found(at, foreign(40, 9), second, end=50).how == "position", "only the barrier is lost"

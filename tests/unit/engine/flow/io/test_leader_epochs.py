@@ -65,12 +65,23 @@ async def test_a_leader_with_the_epoch_of_the_last_append_is_believed_without_re
     assert stage.read == []
 
 
-async def test_behind_a_barrier_alone_the_barrier_is_read() -> None:
+async def test_behind_a_barrier_alone_the_leader_epoch_of_the_barrier_is_known_from_the_log() -> None:
     stage = Watched()
     async with a_second_owner(stage, copies=0):
         stage.watch()
         await stage.led_by(2, 5)
-        assert stage.read == [7]
+        assert stage.read == []
+        await stage.go_on()
+
+
+async def test_what_was_not_read_when_the_lane_began_is_read() -> None:
+    stage = Watched()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
+        stage.watch()
+        await stage.led_by(2, 5)
+        assert stage.read == [0]
         await stage.go_on()
 
 

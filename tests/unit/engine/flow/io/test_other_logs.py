@@ -121,12 +121,12 @@ async def test_a_first_owners_late_first_requests_are_not_copied_again(restarts:
 
     async with stage.running():
         await stage.owned()
-        assert stage.driver().lane.position.behind is Behind.MARKER
+        assert stage.driver().lane.position.behind.what is Behind.MARKER
         if not restarts:
             elect()
             await stage.judged()
     if restarts:
-        assert stage.stored().behind is Behind.MARKER
+        assert stage.stored().behind.what is Behind.MARKER
         elect()
         stage.succeed(3, node_epoch=6)
         async with stage.running():
@@ -185,13 +185,13 @@ async def test_an_owner_without_a_barrier_knows_that_it_follows_a_marker() -> No
     async with a_second_owner(stage, copies=0):
         pass
     assert stage.stored().left
-    assert stage.stored().behind is Behind.MARKER
+    assert stage.stored().behind.what is Behind.MARKER
     stage.b.all_answer = True
     stage.succeed(3)
     async with stage.running():
         await stage.owned()
         assert stage.driver().ownership.alone
-        assert stage.driver().lane.position.behind is Behind.MARKER
+        assert stage.driver().lane.position.behind.what is Behind.MARKER
         elect_with_late_requests(stage, 3, count=1)
         await stage.judged()
     assert stage.copied() == stage.sources[0].wanted()
@@ -301,7 +301,7 @@ async def test_another_writer_in_the_place_of_a_barrier_is_a_loss_although_the_l
         await stage.owned()
     stored, log = stage.stored(), stage.targets[0]
     assert log.batches[-1].header.is_marker
-    assert stored.behind is Behind.MARKER
+    assert stored.behind.what is Behind.MARKER
     stage.lose(5)
     log.foreign(stored.target_next - log.end)
     stage.succeed(3, node_epoch=6)
@@ -322,7 +322,7 @@ async def test_another_writer_in_the_place_of_a_marker_that_a_lane_settled_behin
         tail = tuple(log.headers(driver.lane.target_next))
         driver.lane.on_tail(Tail(log_start=0, end=log.end, batches=tail))
         driver.lane.on_retry()
-        assert (driver.lane.target_next, driver.lane.position.behind) == (8, Behind.MARKER)
+        assert (driver.lane.target_next, driver.lane.position.behind.what) == (8, Behind.MARKER)
         stage.lose(5, node=2)
         stage.b.led(COPY).foreign(3)
         stage.copier.router.leaders.look_up([driver])
@@ -341,8 +341,8 @@ async def test_lanes_whose_connection_opens_while_they_are_acquired_are_not_doub
     stage.b.target_broker = slow  # type: ignore[method-assign]
     doubted, begin = list[bool](), LaneLeaders.begin
 
-    def noted(leaders: LaneLeaders, target_next: int, read: KnownLeader) -> None:
-        begin(leaders, target_next, read)
+    def noted(leaders: LaneLeaders, target_next: int, read: KnownLeader, epoch: int) -> None:
+        begin(leaders, target_next, read, epoch)
         doubted.append(leaders.doubted)
 
     with pytest.MonkeyPatch.context() as within:
@@ -391,7 +391,7 @@ async def test_a_last_request_of_mm2_right_behind_the_barrier_is_no_loss(was_her
     stage.assign()
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
-        assert stage.driver().lane.position.behind is Behind.OTHERS
+        assert stage.driver().lane.position.behind.what is Behind.OTHERS
         stage.watch()
         await stage.led_by(2, 5)
         assert "acquire" not in stage.begun
@@ -417,7 +417,7 @@ async def test_another_writer_right_behind_the_barrier_is_no_loss() -> None:
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         assert stage.told(ForeignWriter)
-        assert stage.driver().lane.position.behind is Behind.NOT_SAID
+        assert stage.driver().lane.position.behind.what is Behind.NOT_SAID
         stage.watch()
         await stage.led_by(2, 5)
         assert "acquire" not in stage.begun

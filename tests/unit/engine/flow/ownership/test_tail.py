@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.core.offset_map.map_runs import MapRun
-from engine.core.position.position import Behind, Position
+from engine.core.position.position import Behind, Position, Seen
 from engine.core.position.resume import ResumePoint
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail, TailBatch
@@ -171,7 +171,7 @@ async def test_what_was_read_is_read_again_if_more_must_be_known() -> None:
     cluster.ours(0, 3)
     cluster.log.foreign(100_001)
     cluster.log.marker(41, 4)
-    at = msgspec.structs.replace(position(), behind=Behind.OTHERS)
+    at = msgspec.structs.replace(position(), behind=Seen(Behind.OTHERS))
     batches = await cluster.headers(at)
     assert batches[0].next_offset <= 50
     found = read_stored_tail(at, Tail(log_start=0, end=cluster.log.end, batches=tuple(batches)))
