@@ -30,7 +30,7 @@ def make_certificates(folder: Path) -> tuple[Path, Path]:
 def add_tls(cluster: EmbeddedCluster, chain: Path, protocol: str = "SSL") -> str:
     """Give a cluster of one broker that has not started the listener `secure`, with TLS; return its address."""
     address = cluster.brokers[0].address
-    (port,) = pick_ports(1)
+    (port,) = pick_ports(1, (address.port, address.controller_port))
     doors = f"PLAINTEXT://{HOST}:{address.port},SECURE://{HOST}:{port}"
     cluster.overrides |= {
         "listeners": f"{doors},CONTROLLER://{HOST}:{address.controller_port}",

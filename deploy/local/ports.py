@@ -2,7 +2,7 @@
 
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 from deploy.local.errors import ClusterError
@@ -13,13 +13,16 @@ HOST = "127.0.0.1"
 LOWEST, HIGHEST = 20000, 32767
 
 
-def pick_ports(count: int) -> list[int]:
-    """Random ports on which nothing listens now; random, so that clusters that start in parallel do not collide."""
+def pick_ports(count: int, taken: Collection[int] = ()) -> list[int]:
+    """Random ports on which nothing listens now; random, so that clusters that start in parallel do not collide.
+
+    `taken`: ports that a broker which has not started will listen on.
+    """
     picked: list[int] = []
     with ExitStack() as held:
         for port in random.sample(range(LOWEST, HIGHEST + 1), k=1000):
             probe = held.enter_context(socket.socket())
-            if _binds(probe, port):
+            if port not in taken and _binds(probe, port):
                 picked.append(port)
             if len(picked) == count:
                 return picked

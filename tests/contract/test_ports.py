@@ -226,7 +226,7 @@ async def test_a_barrier_leaves_one_control_record_per_partition(stage: Stage) -
     both = [first, TopicPartition(first.topic, 1)]
     producer = await stage.port.acquire(f"{stage.name}-id", both)
     assert producer.fenced
-    marker = TailBatch(0, 1, producer.producer_id, producer.epoch, -1, 1, True)
+    marker = TailBatch(0, 1, producer.producer_id, producer.epoch, -1, 1, True, leader_epoch=0)
     for where in both:
         assert await stage.port.read_headers(where, 0, 10) == [marker]
     assert await stage.port.offsets(both, _LATEST) == dict.fromkeys(both, 1)

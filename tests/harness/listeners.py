@@ -9,7 +9,8 @@ from deploy.local.ports import HOST, pick_ports
 def add_listeners(cluster: EmbeddedCluster, wanted: Mapping[str, tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     """Give a cluster that has not started listeners: name -> (protocol, properties). Return their addresses by name."""
     broker = cluster.brokers[0].address
-    ports = dict(zip(wanted, pick_ports(len(wanted)), strict=True))
+    free = pick_ports(len(wanted), (broker.port, broker.controller_port))
+    ports = dict(zip(wanted, free, strict=True))
     doors = ",".join(
         [f"PLAINTEXT://{HOST}:{broker.port}", *(f"{name}://{HOST}:{port}" for name, port in ports.items())]
     )

@@ -94,6 +94,12 @@ def test_a_port_with_a_listener_is_not_free() -> None:
         assert not ports.is_free(listener.getsockname()[1])
 
 
+def test_a_port_of_a_broker_that_has_not_started_is_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_binds", lambda _probe, _port: True)
+    monkeypatch.setattr("random.sample", lambda _range, k: [20001, 20002, 20003][:k])
+    assert ports.pick_ports(2, taken=(20001,)) == [20002, 20003]
+
+
 def test_no_port_left_says_where_was_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_binds", lambda _probe, _port: False)
     with pytest.raises(ClusterError, match="no 2 free ports: 1000 tried between 20000 and 32767"):
