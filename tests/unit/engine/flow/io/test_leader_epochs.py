@@ -11,7 +11,6 @@ from engine.base.errors import OffsetGone, WireError
 from engine.core.events.events import TargetCut
 from engine.core.lane.states import State
 from engine.core.position.target_tail import TailBatch
-from engine.flow.io import leader_ends
 from engine.flow.io.leader_ends import LeaderEndVerifier
 from engine.flow.lane.lane_leaders import LaneLeaders
 from engine.flow.ports.ports import EpochEnd, Leader
@@ -262,28 +261,3 @@ async def test_a_leader_that_has_nothing_left_there_is_believed(left: Sequence[T
 async def test_a_batch_that_cannot_be_read_is_left_to_the_acquisition() -> None:
     (why,) = await Verified(WireError("A.t", 0, 6, "bad")).verify()
     assert "offset 6 cannot be read" in why
-
-
-async def test_many_lanes_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_ends, "_READ_AT_ONCE", 2)
-    stage = Cut(5)
-    stage.assign()
-    async with stage.running():
-        await stage.fill()
-        read, reading, most = stage.b.read_headers, 0, 0
-
-        async def counted(partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
-            nonlocal reading, most
-            reading += 1
-            most = max(most, reading)
-            await asyncio.sleep(0.001)
-            reading -= 1
-            return await read(partition, first, end)
-
-        stage.b.read_headers = counted  # type: ignore[method-assign]
-        for driver in stage.copier.drivers.values():
-            driver.leaders.begin(7, driver.leaders.known)
-            stage.b.leader[driver.name.target] = Leader(2, 5, "id-A.t")
-        stage.b.lose(1)
-        await until(lambda: all(not one.leaders.doubted for one in stage.copier.drivers.values()) and most)
-    assert most == 2
