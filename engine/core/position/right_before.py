@@ -66,10 +66,8 @@ def is_left(position: Position, last: TailBatch) -> bool:
     record = has_record(position)
     if last.is_marker:
         return not record and (is_ours or is_others)
-    if is_others and record is not False:
-        return position.sequence == 0 and (record is None or position.producer_epoch == 0)
     if is_others:
-        return True
+        return record is False or (position.sequence == 0 and (record is None or position.producer_epoch == 0))
     ends_there = not is_mine(position, last) or unwrap(position, last) + last.record_span == position.sequence
     return record is not False and is_ours and ends_there
 

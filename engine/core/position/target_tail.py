@@ -35,7 +35,7 @@ class TailBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """The target partition from the position's target offset on."""
+    """The target partition from the offset before a position on, or from further back; `end`: its end offset."""
 
     log_start: int
     end: int

@@ -78,6 +78,15 @@ class _Read(Log):
         super().__init__(client, Metadata("", -1, {}, {}))
         self._log, self.asked, self._empty = log, list[FetchOptions](), empty
 
+    def take_the_place_of_logs(self, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Answer all reads of logs; return the client to read with."""
+
+        async def of(_client: object, _topic: str) -> Log:
+            return self
+
+        monkeypatch.setattr(Log, "of", of)
+        return None
+
     async def read(self, partition: TopicPartition, offset: int, options: FetchOptions) -> tuple[memoryview, Slice]:
         self.asked.append(options)
         data, aborted = self._log.fetch(offset, 2, committed=options.read_committed)
@@ -109,11 +118,7 @@ async def test_an_answer_gives_what_a_reader_gets(
     log.open_data(2, 8)
     reads = _Read(log)
 
-    async def of(_client: object, _topic: str) -> Log:
-        return reads
-
-    monkeypatch.setattr(Log, "of", of)
-    client: Any = None
+    client = reads.take_the_place_of_logs(monkeypatch)
     found, batches = await read_batches(client, T0, first, end, committed=committed)
     assert (found, [[one.offset for one in records] for _, records in batches]) == (behind, offsets)
     assert [(one.min_bytes, one.max_wait_s > 0) for one in reads.asked] == [(1, True)], "a broker may have to look"
@@ -125,11 +130,7 @@ async def test_records_that_a_broker_does_not_find_in_time_are_read_later(monkey
     log.data(3)
     reads = _Read(log, empty=2)
 
-    async def of(_client: object, _topic: str) -> Log:
-        return reads
-
-    monkeypatch.setattr(Log, "of", of)
-    client: Any = None
+    client = reads.take_the_place_of_logs(monkeypatch)
     found = [one.offset async for some in read_log(client, T0, 0, 3, committed=True) for one in some]
     assert found == [0, 1, 2]
     assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]
@@ -142,11 +143,7 @@ async def test_headers_that_a_broker_does_not_find_in_time_are_read_later(monkey
     log.data(2)
     reads = _Read(log, empty=2)
 
-    async def of(_client: object, _topic: str) -> Log:
-        return reads
-
-    monkeypatch.setattr(Log, "of", of)
-    client: Any = None
+    client = reads.take_the_place_of_logs(monkeypatch)
     found = await read_headers(client, T0, 0, 5)
     assert [(one.base_offset, one.next_offset) for one in found] == [(0, 3), (3, 5)]
     assert [one.max_wait_s > 0 for one in reads.asked] == [False, True, True]
@@ -163,11 +160,7 @@ async def test_of_a_single_offset_one_batch_is_fetched_unless_its_marker_is_need
         log.data(3)
     reads = _Read(log)
 
-    async def of(_client: object, _topic: str) -> Log:
-        return reads
-
-    monkeypatch.setattr(Log, "of", of)
-    client: Any = None
+    client = reads.take_the_place_of_logs(monkeypatch)
     found = await read_headers(client, T0, 2, 3)
     assert (found[0].base_offset, found[0].is_control) == (0, in_transaction)
     assert [one.max_bytes == 1 for one in reads.asked] == ([True, False] if in_transaction else [True])
