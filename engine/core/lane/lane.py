@@ -55,8 +55,9 @@ from engine.core.lane.rebatching import cuts, is_small, make_first
 from engine.core.lane.sequence_map import SequenceMap
 from engine.core.lane.states import State
 from engine.core.offset_map.map_runs import MapTail
+from engine.core.position.parting import may_be_late
 from engine.core.position.position import Position, Seen
-from engine.core.position.resume import Unknown, may_be_late, read_tail
+from engine.core.position.resume import Unknown, read_tail
 from engine.core.position.right_before import behind_in
 from engine.core.position.target_tail import Tail
 from engine.core.position.vacancy import RequestTrail
@@ -459,8 +460,7 @@ class Lane:
         for run in found.copied:
             self._map.append(*run)
         self._behind = behind_in(tail, found.target_next, self.producer, self._behind)
-        self._target_next, self.markers = found.target_next, 0
-        self.position_version += 1
+        self._target_next, self.markers, self.position_version = found.target_next, 0, self.position_version + 1
         self.state = states.step(self.state, states.LaneTrigger.SETTLED)
         retry = Retry(self._attempt)
         return (retry, Inspect(found.foreign[0][0], found.foreign[-1][1])) if found.foreign else (retry,)

@@ -9,9 +9,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.core.offset_map.map_runs import MapRun, cut_at_target, cut_before_target, join_runs, records_between
+from engine.core.offset_map.map_runs import MapRun, cut_at_target, join_runs, records_between
+from engine.core.position.parting import (
+    is_data,
+    is_of_later_leader,
+    is_of_older,
+    late_batches,
+    late_records,
+    may_be_late,
+    parts_at,
+    reaches_from,
+)
 from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Seen, stretches
-from engine.core.position.right_before import doubtful, has_record, is_cut, is_left
+from engine.core.position.right_before import doubtful, is_cut, is_left
 from engine.core.position.target_tail import (
     FORWARD,
     Tail,
@@ -19,7 +29,6 @@ from engine.core.position.target_tail import (
     add_range,
     is_mine,
     is_of_older_epoch,
-    is_of_others,
     last_before,
     ranges_of,
     unwrap,
@@ -27,7 +36,7 @@ from engine.core.position.target_tail import (
 
 REGRESSION = "target regression"
 RENEWED = "topic re-created"
-NOT_OF_THE_MAP = "batches of an earlier owner are here, and the offset map does not say which records they hold"
+NOT_OF_THE_MAP = "batches of this lane are here, and the offset map does not say which records they hold"
 _MISSING = "batches of this lane are missing at this offset"
 _NOT_AS_LEFT = "the target has something else at this offset than what this lane left there"
 
@@ -69,24 +78,16 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     target_end: int = -1
 
 
-def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
+def read_tail(position: Position, tail: Tail, *, distrusts: bool = False) -> ResumePoint | Unknown:
     """Find where the copy ended.
 
     The tail must have been read from the offset before `position.target_next` on (or from the log start if that is
-    higher), and from as far back as possible if `may_be_late` is true.
+    higher), and from as far back as possible if `may_be_late` is true. `distrusts`: as `parts_at` has it.
     """
-    parts_at, late = _late(position, tail)
-    if late:
-        return _behind_late(position, tail, late, parts_at)
-    if doubtful(position, tail):
-        ours = _last_of_ours(position, tail)
-        if isinstance(ours, Unknown):
-            return ours
-        ends_below = tail.end < position.target_next
-        if ends_below or _lacks_ours(position, tail, ours) or _overwritten(position, tail):
-            return _regressed(position, tail, ours)
-        if _is_replaced(position, tail):
-            return Unknown(expected=position.target_next, found=position.target_next - 1, cause=_NOT_AS_LEFT)
+    if may_be_late(position, tail):
+        lost = _after_loss(position, tail, distrusts=distrusts)
+        if lost is not None:
+            return lost
     tail = msgspec.structs.replace(
         tail, batches=tuple(batch for batch in tail.batches if batch.next_offset > position.target_next)
     )
@@ -99,41 +100,50 @@ def read_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
 
 
-def _overwritten(position: Position, tail: Tail) -> list[int]:
-    """Return offsets with something else where the map has a record of this lane, which only a loss can explain.
+def _after_loss(position: Position, tail: Tail, *, distrusts: bool) -> ResumePoint | Unknown | None:
+    """Find where the copy ended in a log that may have lost its end; None if nothing of the lane is lost."""
+    parting = parts_at(position, tail, distrusts=distrusts)
+    late = late_batches(position, tail, parting)
+    if late:
+        return _behind_late(position, tail, late, parting)
+    if not doubtful(position, tail):
+        return None
+    ours = _last_of_ours(position, tail)
+    if isinstance(ours, Unknown):
+        return ours
+    ends_below, overwritten = tail.end < position.target_next, _records_from(position, parting)
+    if ends_below or overwritten or _lacks_ours(position, tail, ours):
+        return _regressed(position, tail, ours)
+    if _may_hide_records(position, parting) or _is_replaced(position, tail):
+        return Unknown(expected=position.target_next, found=position.target_next - 1, cause=_NOT_AS_LEFT)
+    return None
 
-    A marker is never a record. A batch of another producer id is none if the log was cut, and has batches of this one,
-    or the map has no record from before its owners; else it may be of MM2.
+
+def _records_from(position: Position, parting: int) -> bool:
+    """Whether the map has a record of the lane at an offset or behind it."""
+    return bool(records_between(position.map_tail, parting, position.target_next))
+
+
+def _may_hide_records(position: Position, parting: int) -> bool:
+    """Whether records of the lane from before the start of its map may be lost.
+
+    What the position is behind, if it is a marker or another writer's, is none of them.
     """
-    is_known = position.map_start.first or any(_is_data_of_ours(position, batch) for batch in tail.batches)
-    is_known = is_known and is_cut(position, tail)
-    return [
-        run.target
-        for batch in tail.batches
-        if batch.is_control or (is_known and is_of_others(position, batch))
-        for run in records_between(position.map_tail, *_offsets(batch))
-    ]
-
-
-def _offsets(batch: TailBatch) -> tuple[int, int]:
-    """Return the first offset of a batch, and the one behind it."""
-    return batch.base_offset, batch.next_offset
-
-
-def _is_data_of_ours(position: Position, batch: TailBatch) -> bool:
-    """Whether a batch has records of the position's producer id."""
-    return not batch.is_control and not is_of_others(position, batch)
+    last = position.target_next - (position.behind.what is not Behind.NOT_SAID)
+    return parting < min(reaches_from(position), last)
 
 
 def _lacks_ours(position: Position, tail: Tail, ours: int | None) -> bool:
     """Whether records that this owner appended are lost. `ours`: the sequence after those that were read.
 
-    Where others wrote right before the position, all of its own may be deleted, or lie before what was read.
+    Where others wrote right before the position, all of its own may be deleted, or lie before what was read; they are
+    lost if something else is in the place of the last one.
     """
-    if ours is not None or is_cut(position, tail) or not (position.map_tail and tail.batches):
+    if ours is not None or is_cut(position, tail) or not position.map_tail:
         return position.sequence > (ours or 0)
     run = position.map_tail[-1]
-    return position.sequence > 0 and tail.batches[0].base_offset < run.target + run.count
+    last = run.target + run.count - 1
+    return position.sequence > 0 and any(batch.base_offset <= last < batch.next_offset for batch in tail.batches)
 
 
 def _is_replaced(position: Position, tail: Tail) -> bool:
@@ -155,100 +165,35 @@ def _is_newer_marker(position: Position, batch: TailBatch) -> bool:
     return batch.is_marker and is_newer
 
 
-def may_be_late(position: Position, tail: Tail) -> bool:
-    """Whether an older epoch may have appended after the position's barrier was lost; more must be read to know."""
-    return doubtful(position, tail) or _has_older_behind(position, tail)
-
-
-def _has_older_behind(position: Position, tail: Tail) -> bool:
-    behind = position.target_next + _follows_older(position)
-    return any(_is_older(position, batch) and batch.next_offset >= behind for batch in tail.batches)
-
-
-def _follows_older(position: Position) -> bool:
-    """Whether a record of an older epoch may be the last before the position: of this one there is not even a barrier.
-
-    Otherwise late requests may end exactly where the position does.
-    """
-    return position.sequence == 0 and has_record(position) is not False
-
-
 def judged_from(position: Position, tail: Tail) -> int:
-    """Return the target offset that the map's tail must reach back to, so that `_late` sees all; -1 for none."""
-    first = next((batch.base_offset for batch in tail.batches if _is_older(position, batch)), -1)
-    return first if may_be_late(position, tail) and not _has_own_epoch(position, tail, first) else -1
+    """Return the target offset that the map's tail must reach back to, so that `parts_at` sees all; -1 for none."""
+    if not may_be_late(position, tail):
+        return -1
+    is_certain = is_cut(position, tail)
+    return next((batch.base_offset for batch in tail.batches if _is_judged(position, batch, is_certain)), -1)
 
 
-def _late(position: Position, tail: Tail) -> tuple[int, list[TailBatch]]:
-    """Return where the log parts from the map, and the batches that an older epoch of this lane appended there, late.
-
-        the map's log   ... | records | marker of the position's epoch | records again ...
-        this log        ... | records | late batches of the older epoch | marker of this barrier
-
-    A broker was cut off with requests of the older epoch in its socket, and took them up before it learnt that it leads
-    no more. Then an unclean election made it the leader: it has neither the position's barrier nor what follows it. So
-    the map's offsets are of another log from the first batch on that is where the map has no record, or from where
-    something else is where it has one; the order of the records is the same.
-    """
-    known, start, cut = position.map_tail, position.map_start, is_cut(position, tail)
-    if not (cut or _has_older_behind(position, tail)):
-        return -1, []
-    begins = known[0].target if known else start.target
-    reached = 0 if start.first and not position.map_blocks else begins
-    older = [batch for batch in tail.batches if _is_older(position, batch) and batch.base_offset >= reached]
-    apart = [
-        batch.base_offset
-        for batch in older
-        if (cut or batch.base_offset < position.target_next)
-        and sum(run.count for run in records_between(known, *_offsets(batch))) < batch.record_span
-    ]
-    parts_at = min([*apart, *_overwritten(position, tail)], default=tail.end)
-    late = [batch for batch in older if batch.base_offset >= parts_at]
-    return parts_at, [] if late and _has_own_epoch(position, tail, late[0].base_offset) else late
+def _is_judged(position: Position, batch: TailBatch, is_certain: bool) -> bool:
+    is_ours = is_data(position, batch) and (is_certain or is_of_older(position, batch))
+    return is_ours or is_of_later_leader(position, batch)
 
 
-def _is_older(position: Position, batch: TailBatch) -> bool:
-    """Whether a batch has records of an older epoch of the position's producer id."""
-    return is_of_older_epoch(position, batch) and not (batch.is_control or batch.is_open)
-
-
-def _has_own_epoch(position: Position, tail: Tail, below: int) -> bool:
-    """Whether the position's own barrier is in the tail below an offset, or a batch of its owner is in it anywhere.
-
-    Behind late requests may be a marker of its own: the coordinator asks one leader after the other to write it.
-    """
-    return any(
-        is_mine(position, batch) and (not batch.is_marker or batch.base_offset < below) for batch in tail.batches
-    )
-
-
-def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch], parts_at: int) -> ResumePoint | Unknown:
-    """Continue behind late batches: their records are those that the map has from its parting on, in the same order.
-
-    If there are more, they are those behind the position, as far as its runs go. The earlier owner knew of holes that
-    these runs may not have; whoever continues must compare the records (`PositionRecovery.find`).
-    """
-    end = late[-1].next_offset
-    known = cut_before_target(position.map_tail, parts_at)
-    most = sum(batch.next_offset - batch.base_offset for batch in late)
-    behind = stretches(position.runs_until(position.sequence + most), position.sequence, most)
-    again = (source + step for source, count in (*(run[::2] for run in known), *behind) for step in range(count))
-    copied: list[MapRun] = []
-    for batch in late:
-        offsets = range(batch.base_offset, batch.next_offset)
-        pairs = [MapRun(source, target, 1) for target, source in zip(offsets, again, strict=False)]
-        if len(pairs) < len(offsets):
-            return Unknown(expected=position.target_next, found=batch.base_offset, cause=NOT_OF_THE_MAP)
-        copied += pairs
+def _behind_late(position: Position, tail: Tail, late: Sequence[TailBatch], parting: int) -> ResumePoint | Unknown:
+    """Continue behind late batches; whoever does must compare the records (`PositionRecovery.find`)."""
+    copied = late_records(position, tail, parting)
+    if isinstance(copied, TailBatch):
+        return Unknown(expected=position.target_next, found=copied.base_offset, cause=NOT_OF_THE_MAP)
+    ours = {batch.base_offset for batch in late}
+    behind = [batch for batch in tail.batches if batch.base_offset >= late[0].base_offset]
     return ResumePoint(
-        source_next=copied[-1].source + 1,
+        source_next=copied[-1].source + copied[-1].count,
         target_next=tail.end,
         sequence=position.sequence,
         how=REGRESSION,
         tail_records=0,
-        foreign=ranges_of([one for one in tail.batches if one.base_offset >= late[0].base_offset and one not in late]),
+        foreign=ranges_of([batch for batch in behind if batch.base_offset not in ours]),
         copied=join_runs(copied),
-        target_end=end,
+        target_end=late[-1].next_offset,
     )
 
 
@@ -364,7 +309,7 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> ResumePoint 
     source_next = None if ours is None else position.source_of(ours)
     end = tail.batches[mine[-1]].next_offset if mine else -1
     if mine and source_next is None:
-        source_next = _mapped_end(position, end, below=0 if ours is not None else position.sequence)
+        source_next = _mapped_end(position, end, ours)
     if not mine or source_next is None:
         return Unknown(
             expected=position.target_next,
@@ -388,14 +333,14 @@ def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
     return is_mine(position, batch) if ours is not None else is_of_older_epoch(position, batch)
 
 
-def _mapped_end(position: Position, target_end: int, *, below: int) -> int | None:
+def _mapped_end(position: Position, target_end: int, ours: int | None) -> int | None:
     """Return the source offset after the last record below a target offset, if a record of the map ends there.
 
-    `below`: so many records of the map are at the offset or behind it, as those that the owner itself appended must be
-    if none of them is left.
+    As many records of the map must be behind it as the owner has appended there; all of its own, if none is left.
     """
     kept = cut_at_target(position.map_tail, target_end)
     if not kept or kept[-1].target + kept[-1].count != target_end:
         return None
     lost = sum(run.count for run in position.map_tail) - sum(run.count for run in kept)
-    return kept[-1].source + kept[-1].count if lost >= below else None
+    is_so = lost >= position.sequence if ours is None else lost == position.sequence - ours
+    return kept[-1].source + kept[-1].count if is_so else None

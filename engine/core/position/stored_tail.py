@@ -28,7 +28,7 @@ _POSITION_LOST = "records of this lane were committed here with a position that 
 _NOT_MAPPED = "a commit was undone here, and the offset map does not reach back to its first record"
 
 
-def read_stored_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
+def read_stored_tail(position: Position, tail: Tail, *, distrusts: bool = False) -> ResumePoint | Unknown:
     """Find where the copy ended, from a position as it was stored: as `read_tail`, unless the position is atomic.
 
     Records are committed together with an atomic position or not at all. So records after the position do not count,
@@ -37,13 +37,13 @@ def read_stored_tail(position: Position, tail: Tail) -> ResumePoint | Unknown:
     itself was undone, the tail must reach back to the start of the transaction (`reaches_begin`).
     """
     if not position.atomic:
-        return read_tail(position, tail)
+        return read_tail(position, tail, distrusts=distrusts)
     batches = tuple(batch for batch in tail.batches if not (batch.is_open and is_mine(position, batch)))
     begin = undone_from(position, batches)
     if begin is not None:
         return _rewound(position, tail.end, batches, begin)
     last = (position.sequence - 1) % SEQUENCE_SPAN
-    found = read_tail(position, msgspec.structs.replace(tail, batches=batches, last_sequence=last))
+    found = read_tail(position, msgspec.structs.replace(tail, batches=batches, last_sequence=last), distrusts=distrusts)
     if isinstance(found, Unknown) or found.how == REGRESSION:
         return found
     if found.tail_records:

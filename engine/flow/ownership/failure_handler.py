@@ -46,7 +46,7 @@ from engine.flow.ownership.denials import Denials
 from engine.flow.ownership.earlier_source import EarlierSource
 from engine.flow.ownership.gap_inspector import GapInspector
 from engine.flow.ownership.source_faults import FaultResponse, respond
-from engine.flow.ports.ports import EARLIEST, LATEST, Slice
+from engine.flow.ports.ports import EARLIEST, LATEST, Producer, Slice
 from engine.flow.refused.leaving_out import MAY_ARRIVE, LeavingOut, LeftOut
 from engine.flow.refused.quarantine_writer import NotQuarantined
 from engine.wire.batch import read_header
@@ -204,21 +204,30 @@ class FailureHandler:
             driver.limit.learn(most_bytes(configs) or driver.limit.configured)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
+        """Let the lane decide by the log of a verified leader; the batch before `first` shows whether it was cut."""
         target, producer = driver.name.target, driver.producer
+        known = driver.leaders.known
         try:
             start = (await self._target.offsets([target], EARLIEST))[target]
             end = (await self._target.offsets([target], LATEST))[target]
-            batches = await self._target.read_headers(target, max(first, start), end)
+            batches = await self._target.read_headers(target, max(first - 1, start), end) if end >= first else ()
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
-            is_worth_it = await self._waits_out(driver, error)
-            if is_worth_it and driver.producer is producer and driver.lane.state is State.SETTLING:
-                self._spawn(self._settle(driver, first))
+            if await self._waits_out(driver, error):
+                self._settle_again(driver, first, producer)
             return
         self.denials.allowed(driver)
         if driver.producer is not producer:
             return  # acquired again during the read
+        if driver.leaders.doubted or driver.leaders.known != known:
+            await pause(backoff_s(1))  # the verification of another leader, which may have another log, comes first
+            self._settle_again(driver, first, producer)
+            return
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
+
+    def _settle_again(self, driver: LaneDriver, first: int, producer: Producer | None) -> None:
+        if driver.producer is producer and driver.lane.state is State.SETTLING:
+            self._spawn(self._settle(driver, first))
 
     async def _waits_out(self, driver: LaneDriver, error: Exception) -> bool:
         """Wait a while after a failed read of the target; return whether it may be tried again."""

@@ -11,12 +11,12 @@ from engine.base.errors import ConnectionLost
 from engine.base.shared_read import SharedRead
 from engine.base.tasks import run_all
 from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
-from engine.core.offset_map.map_runs import source_at
+from engine.core.offset_map.map_runs import MapRun, source_at
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
 from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import Behind, ForeignPosition, Position, Seen
-from engine.core.position.resume import NOT_OF_THE_MAP, REGRESSION, RENEWED, ResumePoint, Unknown, judged_from
+from engine.core.position.resume import RENEWED, ResumePoint, Unknown, judged_from
 from engine.core.position.right_before import behind_in
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail, ranges_of
@@ -28,7 +28,8 @@ from engine.flow.ownership.earlier_source import refusal
 from engine.flow.ownership.starts import StartResolver
 from engine.flow.ownership.stored_positions import Stored, resumable_positions
 from engine.flow.ownership.tail import is_kept, tail_headers
-from engine.flow.ownership.takeover import Reach, Takeover
+from engine.flow.ownership.takeover import LogStarts, Reach, Takeover
+from engine.flow.ownership.told_by_contents import ended
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.refused.quarantine_reader import Replayers
@@ -244,13 +245,13 @@ class PositionRecovery:
         self.check_behind(driver, fenced, logs)
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
-            found = read_stored_tail(stored, tail)
+            found = read_stored_tail(stored, tail, distrusts=True)
             reached = found.target_end if (first := judged_from(stored, tail)) < 0 else first + 1
             if reached >= 0 and not map_reaches(stored, reached):
                 logs.stored[driver.name.source] = stored = await self._unfolded(driver, stored, reached)
-                found = read_stored_tail(stored, tail)
-            if same_source and isinstance(found, ResumePoint) and found.how == REGRESSION and found.copied:
-                found = await self._compared(driver, found)
+                found = read_stored_tail(stored, tail, distrusts=True)
+            if same_source:
+                found = await ended(stored, tail, partial(self._compare, driver.name, logs))
             if isinstance(found, Unknown):
                 return TargetGap(
                     flow=self._options.flow,
@@ -289,12 +290,10 @@ class PositionRecovery:
             foreign=foreign,
         )
 
-    async def _compared(self, driver: LaneDriver, found: ResumePoint) -> ResumePoint | Unknown:
-        """Return where a lane continues behind late batches, unless their records are others than the map says."""
-        for run in found.copied:
-            if not await self._takeover.holds(driver.name, run):
-                return Unknown(expected=found.target_next, found=run.target, cause=NOT_OF_THE_MAP)
-        return found
+    async def _compare(self, name: LaneName, logs: LogOffsets, runs: Sequence[MapRun]) -> bool | None:
+        """Compare the records of some runs, as far as both logs still have them."""
+        reach = LogStarts(logs.source_starts[name.source], logs.target_starts[name.target])
+        return await self._takeover.holds(name, runs, reach)
 
     async def _altered(self, driver: LaneDriver, logs: LogOffsets, stored: ForeignPosition) -> ResumePoint:
         """Return where a lane continues after its position was set: what the target held by then does not matter."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from engine.core.position.parting import may_be_late
 from engine.core.position.position import Position
-from engine.core.position.resume import may_be_late
 from engine.core.position.stored_tail import last_counted, reaches_begin, undone_from
 from engine.core.position.tail_end import from_end
 from engine.core.position.target_tail import Tail, TailBatch

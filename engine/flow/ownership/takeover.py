@@ -2,6 +2,8 @@
 
 import asyncio
 from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,6 +39,13 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     target_end: int
 
 
+class LogStarts(NamedTuple):
+    """The first offsets that both logs have."""
+
+    source: int
+    target: int
+
+
 class Takeover:
     """Compares both logs; `read_committed`: whether MM2 copied with that isolation level."""
 
@@ -64,17 +73,28 @@ class Takeover:
                 break
         return _taken(reach.source_next, offsets, places, behind)
 
-    async def holds(self, name: LaneName, run: MapRun) -> bool:
-        """Whether the last record of a run is the same on both sides; raises as the reads of `Cluster` do."""
-        if await self._are_equal(name, run, timed=True):
-            return True
-        return not await self._keeps_times(name.target.topic) and await self._are_equal(name, run, timed=False)
+    async def holds(self, name: LaneName, runs: Sequence[MapRun], starts: LogStarts) -> bool | None:
+        """Whether the records of ascending runs are the same on both sides; raises as the reads of `Cluster` do.
 
-    async def _are_equal(self, name: LaneName, run: MapRun, *, timed: bool) -> bool:
-        source, target = run.source + run.count - 1, run.target + run.count - 1
-        _, ours = await self._prints(self._source, name.source, source, source + 1, timed=timed)
-        _, theirs = await self._prints(self._target, name.target, target, target + 1, timed=timed)
-        return len(ours) == 1 and ours == theirs
+        Records that one side has no more are not compared; None if no record is left to compare.
+        """
+        equal = await self._are_equal(name, runs, starts, timed=True)
+        if equal is not False or await self._keeps_times(name.target.topic):
+            return equal
+        return await self._are_equal(name, runs, starts, timed=False)
+
+    async def _are_equal(
+        self, name: LaneName, runs: Sequence[MapRun], starts: LogStarts, *, timed: bool
+    ) -> bool | None:
+        first, last = runs[0], runs[-1]
+        begin, end = max(first.source, starts.source), last.source + last.count
+        ours = await self._prints(self._source, name.source, begin, end, timed=timed)
+        begin, end = max(first.target, starts.target), last.target + last.count
+        theirs = await self._prints(self._target, name.target, begin, end, timed=timed)
+        known, there = (dict(zip(*prints, strict=True)) for prints in (ours, theirs))
+        pairs = ((run.source + step, run.target + step) for run in runs for step in range(run.count))
+        equal = [known[source] == there[target] for source, target in pairs if source in known and target in there]
+        return all(equal) if equal else None
 
     async def _keeps_times(self, topic: str) -> bool:
         """Whether the target stores the times that it gets, and not its own."""

@@ -8,6 +8,7 @@ figures are a snapshot.
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -15,12 +16,12 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.tasks import run_all
 from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.resume import ResumePoint, Unknown
-from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail
 from engine.flow.ownership.starts import StartResolver
 from engine.flow.ownership.stored_positions import Stored, Unreadable, writer_of
 from engine.flow.ownership.tail import tail_headers
-from engine.flow.ownership.takeover import Reach, Takeover
+from engine.flow.ownership.takeover import LogStarts, Reach, Takeover
+from engine.flow.ownership.told_by_contents import ended
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster
 from policies.model import LaneName, TopicPartition
 
@@ -180,7 +181,9 @@ class TakeoverSurvey:
             lost = f"the target ends at {ends.target_end}, and {stored.target_next} was acknowledged: it lost records"
             return msgspec.structs.replace(blank, trouble=lost)
         batches = await tail_headers(self._target, lane.target, stored, ends.target_start, ends.target_end)
-        found = read_stored_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
+        tail = Tail(log_start=ends.target_start, end=ends.target_end, batches=batches)
+        starts = LogStarts(ends.source_start, ends.target_start)
+        found = await ended(stored, tail, partial(self._takeover.holds, lane, starts=starts))
         if isinstance(found, Unknown):
             return msgspec.structs.replace(blank, trouble=f"target offset {found.found}: {found.cause}")
         if found.foreign:

@@ -14,9 +14,10 @@ from engine.core.lane.states import State
 from engine.core.lane.stretch_intake import take_in_stretches
 from engine.core.offset_map.map_runs import MapStart, MapTail
 from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
+from engine.core.position.parting import may_be_late
 from engine.core.position.position import Behind, Position, Seen
 from engine.core.position.position_keys import PositionKeys
-from engine.core.position.resume import ResumePoint, may_be_late
+from engine.core.position.resume import ResumePoint
 from engine.core.position.right_before import ends_as_left
 from engine.core.position.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.position.tail_end import from_end

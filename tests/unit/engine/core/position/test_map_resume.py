@@ -21,7 +21,7 @@ BLOCKS = {
 def mapped(blocks: int = 0, **fields: int) -> Position:
     """A position at 100 -> 50 whose map began at 60 -> 10."""
     return msgspec.structs.replace(
-        position(100, 50, 7, ((0, 93), (12, 106))),
+        position(100, 50, 6, ((0, 93), (1, 95), (11, 106))),
         map_generation=4,
         map_blocks=blocks,
         map_source=60,
@@ -49,7 +49,7 @@ def found(at: Position, *batches: TailBatch, end: int | None = None) -> ResumePo
 
 def test_the_tail_names_the_records_behind_the_position() -> None:
     at = mapped()
-    answer = found(at, ours(50, 7, 3), ours(54, 10, 4))
+    answer = found(at, ours(50, 6, 3), ours(54, 9, 4))
     assert answer.copied == (MapRun(100, 50, 3), MapRun(103, 54, 2), MapRun(106, 56, 2))
     tail = resumed_map(at, answer, 99)
     assert (tail.generation, tail.blocks, tail.start) == (5, 0, MapStart(60, 10, first=True))
@@ -102,7 +102,7 @@ def test_a_position_of_the_first_format_whose_target_lost_records_begins_where_t
 
 def test_a_regression_cuts_the_tail() -> None:
     at = mapped(2)
-    answer = found(at, ours(43, 0, 4), end=48)
+    answer = found(at, ours(43, 0, 1), ours(45, 1, 2), end=48)
     assert (answer.how, answer.source_next, answer.target_end) == (REGRESSION, 97, 47)
     tail = resumed_map(at, answer, 99)
     assert (tail.generation, tail.blocks, tail.runs) == (5, 2, (RUNS[0], MapRun(95, 45, 2)))

@@ -5,8 +5,9 @@ import pytest
 
 from engine.core.offset_map.map_runs import MapRun, MapStart
 from engine.core.position.map_resume import resumed_map
+from engine.core.position.parting import may_be_late
 from engine.core.position.position import SEQUENCE_SPAN, Behind, Position, Run, Seen
-from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, judged_from, may_be_late, read_tail
+from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, judged_from, read_tail
 from engine.core.position.right_before import ends_as_left
 from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail, TailBatch
@@ -293,7 +294,7 @@ def test_late_requests_with_records_that_no_run_has_are_unknown() -> None:
     at = msgspec.structs.replace(position(100, 51, 0, ()), map_tail=OUR_MAP[:1])
     answer = read(at, ours(45, 700, 5, EARLIER), ours(50, 705, 3, EARLIER), marker(53, NEWER))
     assert isinstance(answer, Unknown)
-    assert (answer.found, "earlier owner" in answer.cause) == (50, True)
+    assert (answer.found, "batches of this lane" in answer.cause) == (50, True)
 
 
 def test_a_log_that_has_this_owners_barrier_has_no_late_requests() -> None:
@@ -444,9 +445,8 @@ def test_a_log_that_lacks_a_marker_of_ours_may_end_a_later_batch_where_the_posit
     """The map has 6 at 8, behind a marker at 7. This log has 6 at 7, and 7 at 8."""
     at = msgspec.structs.replace(position(7, 9, 7), map_tail=(MapRun(0, 1, 6), MapRun(6, 8, 1)))
     assert not ends_as_left(at, [ours(8, 7, 1)])
-    answer = read(at, ours(7, 6, 1), ours(8, 7, 1), marker(9, NEWER))
-    assert isinstance(answer, Unknown), "record 7 would be copied again"
-    assert (answer.expected, answer.found) == (9, 8)
+    answer = found(at, ours(7, 6, 1), ours(8, 7, 1), marker(9, NEWER))
+    assert (answer.source_next, answer.copied) == (8, ((6, 7, 2),)), "record 7 would be copied again"
 
 
 def test_a_position_behind_another_writers_marker_is_no_loss() -> None:
@@ -505,17 +505,18 @@ def test_another_writer_between_late_requests_is_told_of() -> None:
     assert (answer.source_next, answer.foreign) == (8, ((8, 9),))
 
 
-def test_an_older_epochs_end_among_the_owners_own_records_is_no_end() -> None:
+def test_an_older_epochs_end_among_the_owners_own_records_is_of_late_requests() -> None:
     """All that is left is of an earlier owner, and ends where the map has the second of four records of this one."""
     at = msgspec.structs.replace(position(104, 54, 4), map_tail=(MapRun(60, 10, 40), MapRun(100, 50, 4)))
-    answer = read(at, ours(40, 700, 12, EARLIER), foreign(52), marker(53, NEWER))
-    assert isinstance(answer, Unknown)
+    answer = found(at, ours(40, 700, 12, EARLIER), foreign(52), marker(53, NEWER))
+    assert (answer.source_next, answer.copied, answer.foreign) == (102, ((90, 40, 12),), ((52, 52),))
 
 
 def test_how_far_back_the_map_must_reach() -> None:
     at = msgspec.structs.replace(position(130, 74, 23, ((23, 130),)), map_tail=OUR_MAP)
     older, late = ours(45, 700, 5, EARLIER), ours(50, 705, 3, EARLIER)
     assert judged_from(at, Tail(log_start=0, end=53, batches=(older, late))) == 45
-    assert judged_from(at, Tail(log_start=0, end=54, batches=(older, marker(50), ours(51, 0, 3)))) == -1
+    assert judged_from(at, Tail(log_start=0, end=54, batches=(marker(50), ours(51, 0, 3)))) == 51
+    assert judged_from(at, Tail(log_start=0, end=74, batches=(older, marker(50), ours(73, 22, 1)))) == -1
     assert judged_from(at, Tail(log_start=0, end=74, batches=(ours(73, 22, 1),))) == -1
     assert judged_from(at, Tail(log_start=0, end=53, batches=())) == -1

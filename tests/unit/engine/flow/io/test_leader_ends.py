@@ -231,7 +231,7 @@ async def test_late_requests_with_other_records_than_the_map_says_stop_the_lane(
         await until(lambda: stage.told(TargetGap))
     (gap,) = stage.told(TargetGap)
     assert isinstance(gap, TargetGap)
-    assert "earlier owner" in gap.cause
+    assert "batches of this lane" in gap.cause
 
 
 async def test_a_loss_beyond_everything_we_appended_stops_the_lane() -> None:

@@ -6,6 +6,7 @@ missing, and in its place may be late requests of an earlier owner, markers, and
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,14 +16,15 @@ import pytest
 from engine.core.offset_map.map_runs import MapRun, MapTail
 from engine.core.position.map_resume import resumed_map
 from engine.core.position.owning import LaneIdentity, Owner, first_position
+from engine.core.position.parting import may_be_late
 from engine.core.position.position import Position, Seen, decode_value, encode_value
-from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, may_be_late, read_tail
+from engine.core.position.resume import REGRESSION, ResumePoint, Unknown, read_tail
 from engine.core.position.right_before import behind_in, ends_as_left
-from engine.core.position.stored_tail import read_stored_tail
 from engine.core.position.target_tail import Tail, TailBatch
 from engine.core.position.vacancy import is_vacant, may_be_vacant, stands_as_left
 from engine.flow.ownership.position_recovery import FencedLane, PreFenceState
 from engine.flow.ownership.tail import tail_headers
+from engine.flow.ownership.told_by_contents import ended
 from engine.flow.ports.ports import Producer
 from policies.model import TopicPartition
 
@@ -258,8 +260,8 @@ class Life:
         )
         if stored is not None:
             tail = Tail(log_start=0, end=end, batches=await tail_headers(self._cluster(), _COPY, stored, 0, end))
-            found = read_stored_tail(stored, tail)
-        if isinstance(found, Unknown) or not self._holds(found):
+            found = await ended(stored, tail, self._holds)
+        if isinstance(found, Unknown):
             return self._stop(found)
         if vacant and not (
             is_vacant(stored, producer.producer_id, producer.epoch, end) and stands_as_left(stored, found, end)
@@ -312,12 +314,17 @@ class Life:
         else:
             self.die()
 
-    def _holds(self, found: ResumePoint) -> bool:
-        """Whether the last record of each late run is the one that the map says, as the source would show."""
-        is_late = found.how == REGRESSION
-        records = self.log.records() if is_late else {}
-        ends = [(run.source + run.count - 1, run.target + run.count - 1) for run in found.copied if is_late]
-        return all(records.get(target, -1) in (source, -1) for source, target in ends)
+    async def _holds(self, runs: Sequence[MapRun]) -> bool | None:
+        """Whether the records of some runs are those that the map says, as the source would show."""
+        records = self.log.records()
+        pairs = [(run.source + step, run.target + step) for run in runs for step in range(run.count)]
+        there = [records.get(target, -1) == source for source, target in pairs if self._has_data(target)]
+        return all(there) if there else None
+
+    def _has_data(self, target: int) -> bool:
+        """Whether there is a record of anybody at an offset."""
+        batches = (one.header for one in self.log.batches if not one.header.is_control)
+        return any(one.base_offset <= target < one.next_offset for one in batches)
 
     def _stop(self, found: object) -> None:
         if not self._loses:
@@ -376,10 +383,10 @@ class Life:
         self.tell(f"late-marker {epoch}")
 
     def _take_requests(self) -> None:
-        """Append requests of an earlier owner that continue what the log has of it; none if a later one has begun."""
+        """Append requests of an owner that continue what the log has of it; none if a later one has begun."""
         ours = [one for one in self.log.batches if one.header.producer_id == _OURS]
         epoch = max((one.header.producer_epoch for one in ours), default=0)
-        if not self.left < epoch < self.epoch:
+        if not self.left < epoch <= self.epoch:
             return
         data = [one for one in ours if one.source >= 0]
         mine = [one.header for one in data if one.header.producer_epoch == epoch]
@@ -387,6 +394,10 @@ class Life:
         sequence = mine[-1].base_sequence + mine[-1].record_span if mine else 0
         for _ in range(self.dice.randint(1, 3)):
             count = self.dice.randint(1, 3)
+            if epoch == self.epoch:  # what it has in flight beyond that, it sends again with the same sequences
+                count = min(count, self._owned().source_next - source)
+            if count <= 0:
+                break
             self.log.store((_OURS, epoch), sequence, count, source)
             self.tell(f"late {source} {count} of {epoch} at {self.log.end - count}")
             self.write_others(0.2)

@@ -177,7 +177,7 @@ async def test_a_target_that_lost_what_we_had_copied() -> None:
     assert "it lost records" in found.trouble
     skipped = msgspec.structs.replace(stored, target_next=stored.target_next - 3, sequence=stored.sequence - 9)
     (found,) = await look.survey([lane_name(0)], {TopicPartition("t", 0): skipped})
-    assert "target offset 17: the target has something else at this offset" in found.trouble
+    assert "target offset 1: batches of this lane are here" in found.trouble
 
 
 async def test_a_position_that_nobody_can_read() -> None:
