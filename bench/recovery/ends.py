@@ -16,12 +16,22 @@ class BrokerEnds:
 
     def read(self, topic: str, partitions: int) -> list[int]:
         """Return the high watermark of each partition that this broker leads, 0 for others; none if unreachable."""
+        if self._peek is not None:
+            with contextlib.suppress(ConnectionError):  # brokers close a connection that rests for ten minutes
+                return self._read(topic, partitions)
+        return self._read(topic, partitions)
+
+    def _read(self, topic: str, partitions: int) -> list[int]:
+        """As `read`. Raises ConnectionError if the broker has closed a connection that was open before."""
+        was_open = self._peek is not None
         try:
             if self._peek is None:
                 self._peek = KafkaPeek(self._address, timeout_s=self._patience_s)
             return self._peek.end_offsets(topic, partitions)
-        except (OSError, PeekError):
+        except (OSError, PeekError) as error:
             self.close()
+            if was_open and isinstance(error, ConnectionError):
+                raise
             return []
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ class Life:
     def __init__(self, seed: int, seen: Counter[str], *, loses: bool, others: bool, fenced: bool) -> None:
         self.dice = random.Random(seed)
         self.log = Copy(self.dice)
-        self.epoch, self.plain_ids = -1, 100
+        self.id, self.epoch, self.plain_ids = _OURS, -1, 100
         self.left = -1
         """The epoch of the last owner that left cleanly: no request of it, or of one before, is anywhere any more."""
         self.stored: Position | None = None
@@ -121,7 +121,7 @@ class Life:
         self.map: MapTail | None = None
         self.unanswered: list[MapRun] = []
         self.seen, self.told = seen, list[str]()
-        self.stopped = False
+        self.stopped = self.took_own = False
         self._loses, self._others, self._fenced = loses, others, fenced
 
     async def live(self) -> None:
@@ -271,27 +271,36 @@ class Life:
         owner = producer.producer_id, producer.epoch
         if stored is not None:
             found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, owner, Seen()))
-        return self._own(found, owner, FencedLane(producer, PreFenceState(before, [], 0), 0, vacant))
+        looks_as_left = stored is None or not may_be_late(stored, tail)
+        fenced = FencedLane(producer, PreFenceState(before, [], 0), 0, vacant)
+        return self._own(found, owner, fenced, looks_as_left=looks_as_left)
 
     def _fence(self, before: int) -> tuple[Producer, bool]:
         """Return the next owner's producer, and whether it has no barrier."""
         if not self._fenced:
             self.plain_ids += 1
             return Producer(self.plain_ids, 0, fenced=False), False
+        self._expire()
         self.epoch += 1
         may_be = self.dice.random() < 0.8 and may_be_vacant(self.stored, before)
-        if may_be and is_vacant(self.stored, _OURS, self.epoch, before):
+        if may_be and is_vacant(self.stored, self.id, self.epoch, before):
             self.tell("vacant")
-            return Producer(_OURS, self.epoch, fenced=True), True
+            return Producer(self.id, self.epoch, fenced=True), True
         if self.dice.random() < 0.1:
             self.tell("dies-behind-its-barrier")
-            self.log.marker((_OURS, self.epoch))
+            self.log.marker((self.id, self.epoch))
             self.epoch += 1
-        self.log.marker((_OURS, self.epoch))
+        self.log.marker((self.id, self.epoch))
         self.tell(f"barrier {self.epoch}")
-        return Producer(_OURS, self.epoch, fenced=True), False
+        return Producer(self.id, self.epoch, fenced=True), False
 
-    def _own(self, found: ResumePoint, producer: tuple[int, int], fenced: FencedLane) -> None:
+    def _expire(self) -> None:
+        """Sometimes the id of the lane's producers has expired: the next owner gets another one."""
+        if self.left == self.epoch >= 0 and self.dice.random() < 0.1:
+            self.id, self.epoch, self.left = self.id + 1, -1, -1
+            self.tell("another-id")
+
+    def _own(self, found: ResumePoint, producer: tuple[int, int], fenced: FencedLane, *, looks_as_left: bool) -> None:
         known = resumed_map(self.stored, found, 1)
         owner = Owner(
             producer_id=producer[0],
@@ -307,7 +316,7 @@ class Life:
             self.seen["regression"] += 1
         self.at = self.base = first_position(owner, _NOBODY, found, known, -1).rooted()
         self.map = MapTail(self.at.map_generation, self.at.map_start, self.at.map_blocks, self.at.map_tail)
-        self.check_place(found.source_next)
+        self.check_place(found.source_next, looks_as_left=looks_as_left)
         self.check_end()
         if self.dice.random() < 0.9:
             self.store()
@@ -360,7 +369,7 @@ class Life:
             await self.acquire()
         else:
             self.tell("believed")
-            self.check_place(at.source_next)
+            self.check_place(at.source_next, looks_as_left=True)
 
     def _take_late(self) -> None:
         """Take up what a broker had in its socket when it led no more: in the order in which it was sent."""
@@ -376,44 +385,52 @@ class Life:
     def _late_marker(self) -> None:
         """Write a marker that the coordinator had decided; none of an older epoch than the log has."""
         newest = max(
-            (one.header.producer_epoch for one in self.log.batches if one.header.producer_id == _OURS), default=0
+            (one.header.producer_epoch for one in self.log.batches if one.header.producer_id == self.id), default=0
         )
         epoch = self.dice.randint(min(newest, self.epoch), self.epoch)
-        self.log.marker((_OURS, epoch))
+        self.log.marker((self.id, epoch))
         self.tell(f"late-marker {epoch}")
 
     def _take_requests(self) -> None:
         """Append requests of an owner that continue what the log has of it; none if a later one has begun."""
-        ours = [one for one in self.log.batches if one.header.producer_id == _OURS]
+        ours = [one for one in self.log.batches if one.header.producer_id == self.id]
         epoch = max((one.header.producer_epoch for one in ours), default=0)
         if not self.left < epoch <= self.epoch:
             return
-        data = [one for one in ours if one.source >= 0]
-        mine = [one.header for one in data if one.header.producer_epoch == epoch]
+        data = [one for one in self.log.batches if one.source >= 0]
+        mine = [one.header for one in ours if one.source >= 0 and one.header.producer_epoch == epoch]
         source = data[-1].source + data[-1].header.record_span if data else 0
         sequence = mine[-1].base_sequence + mine[-1].record_span if mine else 0
         for _ in range(self.dice.randint(1, 3)):
             count = self.dice.randint(1, 3)
+            self.took_own |= epoch == self.epoch
             if epoch == self.epoch:  # what it has in flight beyond that, it sends again with the same sequences
                 count = min(count, self._owned().source_next - source)
             if count <= 0:
                 break
-            self.log.store((_OURS, epoch), sequence, count, source)
+            self.log.store((self.id, epoch), sequence, count, source)
             self.tell(f"late {source} {count} of {epoch} at {self.log.end - count}")
             self.write_others(0.2)
             sequence, source = sequence + count, source + count
 
     # --- what must be so -------------------------------------------------------------------------------------
 
-    def check_place(self, source_next: int) -> None:
-        """The log has each record below the position once, in order, and none behind; the map says where."""
+    def check_place(self, source_next: int, *, looks_as_left: bool) -> None:
+        """The log has each record below the position once, in order, and none behind; the map says where.
+
+        A log with late requests of the running owner may end exactly as it was left, and have its records at other
+        offsets before: nothing tells (`DESIGN.md`, remaining risks).
+        """
         records = self.log.records()
         if list(records.values()) != list(range(source_next)):
             raise Wrong(f"goes on at {source_next}, and the log has {list(records.values())}")
-        for run in self._map().runs:
-            for step in range(run.count):
-                if records.get(run.target + step) != run.source + step:
-                    raise Wrong(f"the map has {run.source + step} at {run.target + step}: {records}")
+        said = {run.target + step: run.source + step for run in self._map().runs for step in range(run.count)}
+        wrong = {target: source for target, source in said.items() if records.get(target) != source}
+        if wrong and looks_as_left and self.took_own:
+            self.tell("moved")
+            self.stopped = True
+        elif wrong:
+            raise Wrong(f"the map has {wrong}: {records}")
 
     def check_end(self) -> None:
         """A log that has lost nothing since ends as the lane left it."""
