@@ -22,6 +22,7 @@ from engine.base.parts import parts
 from engine.base.tasks import run_all
 from engine.core.lane.states import State
 from engine.core.position.right_before import ends_as_left
+from engine.core.position.target_tail import TailBatch, last_before
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_events import LeaderEvents
@@ -180,7 +181,7 @@ class LeaderEndVerifier:
         except WireError as error:
             lost[driver] = f"the target's batch at offset {last} cannot be read: {error}"
             return
-        if not ends_as_left(position, batches):
+        if not ends_as_left(position, batches) or _is_of_earlier_leader(driver, batches):
             lost[driver] = (
                 f"the target has other records up to the acknowledged end {position.target_next}: it lost ours"
             )
@@ -199,3 +200,13 @@ class LeaderEndVerifier:
         rows, middle = list(asked.items()), (len(asked) + 1) // 2
         self._ask_each(dict(rows[:middle]), attempt + 1)
         self._ask_each(dict(rows[middle:]), attempt + 1)
+
+
+def _is_of_earlier_leader(driver: LaneDriver, batches: Sequence[TailBatch]) -> bool:
+    """Whether the last batch is of an earlier leader than the one that acknowledged it: another log may have the same.
+
+    Or an append was acknowledged again that an earlier leader had appended: then the next owner finds all in its place.
+    """
+    position = driver.lane.position
+    last = last_before(position, batches)
+    return last is not None and 0 <= last.leader_epoch < driver.leaders.epoch_at(position.target_next)

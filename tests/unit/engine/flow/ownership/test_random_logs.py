@@ -121,6 +121,10 @@ class Life:
         self.map: MapTail | None = None
         self.unanswered: list[MapRun] = []
         self.seen, self.told = seen, list[str]()
+        self.acknowledged_by = -1
+        """The leader epoch of the last append of the present owner; -1: it has appended nothing."""
+        self.began_at = 0
+        """The source offset at which the present owner began."""
         self.stopped = self.took_own = False
         self._loses, self._others, self._fenced = loses, others, fenced
 
@@ -179,6 +183,7 @@ class Life:
         """Acknowledge all batches."""
         for run in self.unanswered:
             self._count(run)
+            self.acknowledged_by = self.log.leader_epoch
         self.unanswered = []
         self.check_end()
 
@@ -314,6 +319,7 @@ class Life:
         self.tell(f"owned by {found.how} at {found.source_next} -> {found.target_next}, {owner.behind}")
         if found.how == REGRESSION:
             self.seen["regression"] += 1
+        self.began_at, self.acknowledged_by = found.source_next, -1
         self.at = self.base = first_position(owner, _NOBODY, found, known, -1).rooted()
         self.map = MapTail(self.at.map_generation, self.at.map_start, self.at.map_blocks, self.at.map_tail)
         self.check_place(found.source_next, looks_as_left=looks_as_left)
@@ -364,12 +370,17 @@ class Life:
             self.die()
             return
         at = self.position()
-        if log.end < at.target_next or not ends_as_left(at, log.headers(max(0, at.target_next - 1))):
+        if log.end < at.target_next or not self._stands(at):
             self.tell("cut-off")
             await self.acquire()
         else:
             self.tell("believed")
             self.check_place(at.source_next, looks_as_left=True)
+
+    def _stands(self, at: Position) -> bool:
+        """Whether what was left before the position is there, of the leader that acknowledged it or a later one."""
+        last = self.log.headers(max(0, at.target_next - 1))
+        return ends_as_left(at, last) and (not last or last[0].leader_epoch >= self.acknowledged_by)
 
     def _take_late(self) -> None:
         """Take up what a broker had in its socket when it led no more: in the order in which it was sent."""
@@ -400,6 +411,8 @@ class Life:
         data = [one for one in self.log.batches if one.source >= 0]
         mine = [one.header for one in ours if one.source >= 0 and one.header.producer_epoch == epoch]
         source = data[-1].source + data[-1].header.record_span if data else 0
+        if epoch == self.epoch and not mine:
+            source = self.began_at  # whatever the log lacks before
         sequence = mine[-1].base_sequence + mine[-1].record_span if mine else 0
         for _ in range(self.dice.randint(1, 3)):
             count = self.dice.randint(1, 3)
