@@ -229,7 +229,7 @@ class LaneSums:
                 self._held[lane.held] += 1
             if lane.behind_since_ms >= 0:
                 behind_since_ms.append(lane.behind_since_ms)
-            if lane.bound and lane.lag_bytes >= furthest:
+            if lane.bound and not lane.held and lane.lag_bytes >= furthest:
                 self.bound, furthest = lane.bound, lane.lag_bytes
         self.known, self.silent = len(heard_ages_ms), len(silent_ages_ms)
         # a status with silent lanes gives the age of the silent ones

@@ -355,7 +355,7 @@ class RayMetadata:
         asked_at_s, self._delays = now_s(), patience_s > 0.0
         try:
             call = actor.handle.found.remote(asked, patience_s)
-            waited_s, answers = await bounded(METADATA, "found", call, CALL_TIMEOUT_S + patience_s)
+            waited_s, answers = await bounded(METADATA, "its answer", call, CALL_TIMEOUT_S + patience_s)
         except ActorUnreachable:
             for (_, link), some in zip(links, events, strict=True):
                 link.put_back(some)

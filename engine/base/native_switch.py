@@ -6,5 +6,5 @@ VARIABLE = "RAYMIRROR_NATIVE"
 
 
 def is_off() -> bool:
-    """Whether `RAYMIRROR_NATIVE=off` asks for the Python way."""
-    return os.environ.get(VARIABLE, "").strip().lower() == "off"
+    """Whether `RAYMIRROR_NATIVE=off` (or `false`, `no`, `0`) asks for the Python way."""
+    return os.environ.get(VARIABLE, "").strip().lower() in ("off", "false", "no", "0")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.base.errors import ConfigError, ConfigErrors
 from engine.config.flow_keys import Layer, level_of
+from engine.config.placement_config import SITE_KEY
 from engine.config.property_reader import SWITCH, PropertyReader
 from engine.config.secrets import SECURITY_KEYS
 from engine.config.settings import ConfigWarning
@@ -47,7 +48,7 @@ def judge_unread(
 
 def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dict[str, frozenset[str]]:
     """Return the key names of each level: those that a flow reads, those of a cluster, and the rest."""
-    levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", *SECURITY_KEYS}}
+    levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", SITE_KEY, *SECURITY_KEYS}}
     for layer, name in asked:
         levels.setdefault(level_of(layer), set()).add(name)
     below = set().union(*levels.values())

@@ -151,6 +151,9 @@ def _of_ours(place: KeyParts, scene: Scene) -> Ruling | None:
         return None
     if scene.is_honoured(place.name, "flow"):
         return _refused("it is read for a flow, or at top level for all flows", f"write {_flow(scene)}.{place.name}")
+    if scene.is_honoured(place.name, "cluster"):
+        right = " or ".join(f"{alias}.{place.name}" for alias in scene.aliases[:2])
+        return _refused("it is read for a cluster, or at top level for all clusters", f"write {right}")
     if scene.is_honoured(place.name, "top"):
         return _refused("it is read at top level only", f"write {place.name}")
     own = {name for level in ("flow", "top") for name in scene.honoured.get(level, ()) if name.startswith(_OWN)}

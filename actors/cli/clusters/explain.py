@@ -13,7 +13,8 @@ from policies.keys.explain import File, KeyExplanation, KeyValue, explain
 
 HIDDEN = "(hidden)"
 _WIDTH = 80
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_PAGE = "engine/CONFIG.md"
 
 
 def explain_key(path: Path, key: str) -> KeyExplanation:
@@ -50,8 +51,14 @@ def _origin(value: KeyValue) -> str:
     return f" (line {value.line}: {value.key})" if value.key else " (default)"
 
 
+def _named(link: re.Match[str]) -> str:
+    """Name what a link leads to, if it is a section of the keys' own page, which the terminal does not show."""
+    text, to = link.groups()
+    return f"{text}: {_PAGE}{to}" if to.startswith("#") else text
+
+
 def _wrapped(markdown: str) -> list[str]:
-    plain = _LINK.sub(r"\1", markdown).replace("`", "")
+    plain = _LINK.sub(_named, markdown).replace("`", "")
     return textwrap.wrap(
         plain, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )

@@ -36,7 +36,7 @@ _COUNT = re.compile(r"\{\d+,\d*\}")
 _QUOTED = re.compile(r"(['\"])\w.+\1")
 _MOST_DEPTH = 20
 _SYNTAX = "check the indentation (spaces, no tabs), and put text with any of : # * & ! \\ { [ into single quotes"
-_RIGHT_TRUTH = "write true or false, or put the word into quotes"
+_RIGHT_TRUTH = "put the word into quotes; where a key takes true or false, write one of these"
 _RIGHT_NUMBER = "write decimal digits without a leading zero, or put the text into quotes"
 _NO_ANCHORS = "write it out; settings for all clusters or flows go to the top level, as in mm2.properties"
 

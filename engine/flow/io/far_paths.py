@@ -58,8 +58,11 @@ def target_bound(node: int, window: PathWindow, *, has_unsent: bool) -> str:
 
 
 def source_bound(node: int, path: RangePath | None, *, wants_more: bool) -> str:
-    """Return why a lane is fetched no faster; empty if it has enough, or is not read in ranges (`path` is None)."""
-    if path is None or not wants_more or path.trip_s < FAR_S:
+    """Return why a lane is fetched no faster; empty if it has enough, or is not read in ranges (`path` is None).
+
+    A lane of which nothing is being fetched waits for something else, e.g. for bandwidth.
+    """
+    if path is None or not wants_more or path.trip_s < FAR_S or not path.window.requests:
         return ""
     carries = _carries("from source", node, path.window, path.trip_s)
     return (

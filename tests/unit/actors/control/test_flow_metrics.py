@@ -87,14 +87,14 @@ def test_lanes_that_move_more_slowly_than_they_could_are_counted_apart(fleet: Fa
     assert (seen.stalled, seen.held, seen.held_reason) == (1, 2, "b")
 
 
-def test_the_path_of_the_lane_furthest_behind_is_told(fleet: FakeFleet, clock: Clock) -> None:
+def test_the_path_of_the_lane_furthest_behind_is_told_unless_it_is_held(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
 
     def bounded(progress: FlowProgress) -> FlowProgress:
-        told = iter([("near", 10), ("far", 1000), ("", 5000)])
+        told = iter([("far", 1000, ""), ("held", 7000, "raymirror.bandwidth.bytes"), ("", 5000, "")])
         lanes = tuple(
-            msgspec.structs.replace(lane, bound=bound, lag_bytes=behind)
-            for lane, (bound, behind) in zip(progress.lanes, told, strict=True)
+            msgspec.structs.replace(lane, bound=bound, lag_bytes=behind, held=held)
+            for lane, (bound, behind, held) in zip(progress.lanes, told, strict=True)
         )
         return msgspec.structs.replace(progress, lanes=lanes)
 

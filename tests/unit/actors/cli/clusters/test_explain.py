@@ -40,7 +40,7 @@ def test_a_key_is_explained_with_the_line_that_sets_it(path: str, capsys: pytest
 def test_a_default_and_a_link(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["check", "--explain", "raymirror.priority", path]) == 0
     out = capsys.readouterr().out
-    assert "(rules)" in out
+    assert "(rules: engine/CONFIG.md#bandwidth-and-priority)" in out.replace("\n ", "").replace("  ", " ")
     assert "](" not in out
     assert "A->B: normal (default)" in out
 

@@ -100,6 +100,11 @@ PROPERTIES = {
         ":5: A.raymirror.copiers: it is read for a flow, or at top level for all flows; write A->B.raymirror.copiers"
         + WARN,
     ),
+    "a key of clusters at a flow": Bad(
+        GOOD + "A->B.raymirror.site = x\n",
+        ":5: A->B.raymirror.site: it is read for a cluster, or at top level for all clusters;"
+        " write A.raymirror.site or B.raymirror.site" + WARN,
+    ),
     "a key of another library": Bad(
         GOOD + "A.sasl.username = me\n",
         ":5: A.sasl.username: this is a key of librdkafka; write A.sasl.jaas.config" + WARN,
@@ -334,8 +339,8 @@ TREES = {
     "bytes that are no text": Bad(b"clusters: \xff\n", ":1: YAML: bytes that are not UTF-8; save the file as UTF-8"),
     "a word that is read in two ways": Bad(
         "clusters: [A, no]\n",
-        ":1: clusters: a word that some YAML readers take for true or false; write true or false, or put the word into"
-        " quotes",
+        ":1: clusters: a word that some YAML readers take for true or false; put the word into quotes; where a key"
+        " takes true or false, write one of these",
     ),
     "a tree without end": Bad("a: " + "{b: " * 2000, ": YAML: nested too deeply; write keys with dots instead"),
     "a list for one value": Bad(

@@ -41,6 +41,7 @@ def test_nothing_is_said_of_a_lane_that_is_near_or_has_enough() -> None:
     assert source_bound(3, None, wants_more=True) == ""
     assert source_bound(3, Path(0.1, 3), wants_more=False) == ""
     assert source_bound(3, Path(0.001, 3), wants_more=True) == ""
+    assert source_bound(3, Path(0.1, 0), wants_more=True) == "", "it waits for something else"
 
 
 def test_a_broker_is_near_for_a_while_after_an_answer_that_began_at_once() -> None:

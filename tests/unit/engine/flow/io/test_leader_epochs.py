@@ -130,7 +130,9 @@ async def test_a_repetition_is_of_the_epoch_before_and_no_loss() -> None:
         stage.watch()
         await stage.led_by(1, 6)
         assert stage.read == [8, 8], "acknowledged in epoch 5, appended in 0: acquired again, and all is there"
-        await stage.go_on()
+        stage.more()
+        await until(lambda: stage.whole() and stage.written_down())
+        assert stage.told(TargetCut) == []
 
 
 async def test_what_is_acknowledged_during_the_question_is_no_loss() -> None:

@@ -35,7 +35,8 @@ def module() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_off"), [("off", True), (" OFF ", True), ("on", False), ("", False), (None, False)]
+    ("value", "is_off"),
+    [("off", True), (" OFF ", True), ("false", True), ("0", True), ("on", False), ("", False), (None, False)],
 )
 def test_the_switch(value: str | None, is_off: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if value is None:
