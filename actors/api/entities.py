@@ -94,13 +94,14 @@ class LatencySummary(ApiStruct, frozen=True, kw_only=True):
 
 
 class CopierSummary(ApiStruct, frozen=True, kw_only=True):
-    """One copier of a flow."""
+    """One copier of a flow. `batches`: `native`, or `pure Python` and why; empty while it is not known."""
 
     copier: str
     state: str
     partitions: int
     buffer_bytes: int
     node: str
+    batches: str
 
 
 class ClusterSummary(ApiStruct, frozen=True, kw_only=True):

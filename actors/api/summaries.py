@@ -100,6 +100,7 @@ def flow_summary(view: ApiView, flow: FlowStatus) -> FlowSummary:
                 partitions=one.lanes,
                 buffer_bytes=one.buffer_bytes,
                 node=one.node,
+                batches=one.batches,
             )
             for one in status.copiers
             if one.flow == flow.flow

@@ -179,6 +179,7 @@ class FlowMetrics:
                 lanes=sum(len(ownership.sets[set_id].lanes) for set_id in owned),
                 buffer_bytes=handle.progress.buffer_bytes if handle.progress else 0,
                 node=handle.report.node if handle.report else "",
+                batches=handle.report.batches if handle.report else "",
             )
 
 

@@ -105,6 +105,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sets: tuple[PartitionSet, ...] = ()
     sample: int = 0
     same_lanes: bool = False
+    batches: str = ""
+    """Which way of a batch the copier uses (`engine.wire.native.in_use`); empty from copiers of earlier releases."""
 
 
 class StoredOffset(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.latency import Histogram
 from engine.core.reports.progress import LaneProgress
 from engine.jobs.proof.state import FlowProof
+from engine.wire.native import PURE_PYTHON
 
 EVENTS_KEPT = 500
 """How many events a running mirror keeps, of all flows together; the targets keep older ones."""
@@ -32,7 +33,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One copier: its state and its sets."""
+    """One copier: its state and its sets. `batches`: its way of a batch, and why if it is pure Python; or empty."""
 
     copier_id: str
     flow: str
@@ -41,6 +42,12 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
     buffer_bytes: int
     node: str = ""
+    batches: str = ""
+
+    @property
+    def copies_in_python(self) -> bool:
+        """Return whether the copier has no compiled way of a batch, which costs several times the CPU."""
+        return self.batches.startswith(PURE_PYTHON)
 
 
 class FlowAtEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -206,6 +206,14 @@ def unremembered_text(status: MirrorStatus, flow: str) -> str:
     )
 
 
+def python_text(status: MirrorStatus, flow: str) -> str:
+    """Say which copiers of a flow lack the native module, and why; empty if none does."""
+    slow = [one for one in status.copiers if one.flow == flow and one.copies_in_python]
+    if not slow:
+        return ""
+    return f"{counted(len(slow), 'copier')} in {slow[0].batches}, at several times the CPU of the native module"
+
+
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
     """Return the age of the oldest record that is not copied; if it is unknown, its lower bound, or `-`."""
     if flow.is_undiscovered:

@@ -24,6 +24,7 @@ from actors.observability.sentences import (
     flow_line,
     lag_text,
     proof_text,
+    python_text,
     spark_text,
     unremembered_text,
 )
@@ -127,7 +128,7 @@ def render(status: MirrorStatus) -> RenderableType:
     for say in FLOW_NOTES:
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{one.flow}: {text}") for one in status.flows if (text := drill_text(one, status.at_ms))]
-    for tell in (unremembered_text, proof_text):
+    for tell in (unremembered_text, python_text, proof_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := tell(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [

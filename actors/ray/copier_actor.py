@@ -27,6 +27,7 @@ from engine.base.parts import parts
 from engine.base.tasks import join
 from engine.core.events.events import AnyEvent
 from engine.core.reports.progress import FlowProgress
+from engine.wire import native
 from policies.model import PartitionSet
 from policies.traffic import TrafficRules
 
@@ -323,6 +324,7 @@ class CopierActor:
             sets=tuple(held.values()) if introduce else (),
             sample=sample.number,
             same_lanes=same_lanes,
+            batches=native.in_use(),
         )
 
     def _with_events(self, progress: FlowProgress) -> FlowProgress:

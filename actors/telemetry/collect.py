@@ -185,3 +185,5 @@ def _copiers(series: Collected, status: MirrorStatus) -> None:
         key = copier.flow, copier.copier_id
         series[f.COPIER_PARTITIONS][key] = copier.lanes
         series[f.COPIER_BUFFER_BYTES][key] = copier.buffer_bytes
+        if copier.batches:
+            series[f.COPIER_NATIVE][key] = int(not copier.copies_in_python)

@@ -170,6 +170,9 @@ RUNNING = _by_flow("flow_running", GAUGE, "1", "1 if the flow should run, 0 if i
 COPIERS = _by_flow("copiers", GAUGE, "{copier}", "Copier processes by state.", "state")
 COPIER_PARTITIONS = _by_flow("copier_partitions", GAUGE, "{partition}", "Partitions that a copier owns.", "copier")
 COPIER_BUFFER_BYTES = _by_flow("copier_buffer_bytes", GAUGE, "By", "Receive buffers that a copier holds now.", "copier")
+COPIER_NATIVE = _by_flow(
+    "copier_native", GAUGE, "1", "1 if a copier uses the native module, 0 if it copies in pure Python.", "copier"
+)
 EVENTS = _by_flow("events_total", COUNTER, "{event}", "Events by severity.", "severity")
 INFO = _of_mirror("info", GAUGE, "1", "Always 1; the labels name the mirror.", "mirror", "version")
 UP_SECONDS = _of_mirror("up_seconds", GAUGE, "s", "Time since the supervisor started.")

@@ -13,20 +13,23 @@ from typing import cast
 from engine.base import native_switch
 from engine.wire.native.functions import NativeFunctions
 
+PURE_PYTHON = "pure Python"
+"""How `in_use` begins where the functions are not used."""
+
 _INTERFACE = 2
 """The functions that this code expects; the same number as in `src/module.c`."""
 
 
 def _loaded() -> tuple[NativeFunctions | None, str]:
     if native_switch.is_off():
-        return None, f"pure Python ({native_switch.VARIABLE}=off)"
+        return None, f"{PURE_PYTHON} ({native_switch.VARIABLE}=off)"
     try:
         from engine.wire.native import _native
     except ImportError as error:  # not built, or built for another platform
         cause = "not built" if "cannot import name '_native'" in str(error) else str(error)
-        return None, f"pure Python (the native module is {cause})"
+        return None, f"{PURE_PYTHON} (the native module is {cause})"
     if _native.INTERFACE != _INTERFACE:
-        return None, "pure Python (the native module was built from other sources: run `make setup`)"
+        return None, f"{PURE_PYTHON} (the native module was built from other sources: run `make setup`)"
     functions = cast("NativeFunctions", _native)
     return functions, "native" if _native.HAS_CRC_INSTRUCTION else "native (checksums by table: no SSE 4.2)"
 

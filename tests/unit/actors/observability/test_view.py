@@ -113,6 +113,15 @@ def test_a_lag_that_nobody_knows_is_a_lower_bound() -> None:
     assert out.getvalue().endswith("waiting for a copier to start\n")
 
 
+@pytest.mark.parametrize(("batches", "is_said"), [("", False), ("native", False), ("pure Python (not built)", True)])
+def test_copiers_in_pure_python_are_named_with_the_cause(batches: str, is_said: bool) -> None:
+    now, out = status(), io.StringIO()
+    now = replace(now, copiers=tuple(replace(one, batches=batches) for one in now.copiers))
+    Console(file=out, width=140).print(render(now))
+    said = "A->B: 1 copier in pure Python (not built), at several times the CPU of the native module"
+    assert (said in out.getvalue()) == is_said
+
+
 def ended(end: FlowAtEnd, errors: int = 0) -> tuple[str, str]:
     """Return how a flow that ended so looks, as a line and as a table."""
     over = replace(flow(unknown=10), at_end=end, errors=errors)

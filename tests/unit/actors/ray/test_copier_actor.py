@@ -11,6 +11,7 @@ from actors.model.messages import ConfigRef, CopierSpec, Orders, Report
 from actors.ray.copier_actor import Abandoned, CopierActor
 from engine.core.events.events import LaneReleased
 from engine.core.reports.progress import FlowProgress
+from engine.wire import native
 from policies.model import PartitionSet, TopicPartition
 from policies.traffic import BandwidthRule, TrafficRules
 from tests.unit.actors.fakes import FLOW, lane_progress, lanes
@@ -149,6 +150,7 @@ async def test_lanes_that_the_supervisor_has_from_this_snapshot_are_left_out() -
     await boss.say(sets=(GROUP,))
     report = await boss.until(lambda report: report.version == boss.orders.version)
     assert (len(report.progress.lanes), report.same_lanes) == (2, False)
+    assert report.batches == native.in_use()
     engine.events.append(RELEASED)
     shell._sampling = asyncio.Lock()
     await shell._sampling.acquire()  # no further snapshot

@@ -137,9 +137,15 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
     return msgspec.structs.replace(plain, **changes)
 
 
-def copier(name: str = "copier-1", flow: str = "A->B") -> CopierStatus:
+def copier(name: str = "copier-1", flow: str = "A->B", batches: str = "native") -> CopierStatus:
     return CopierStatus(
-        copier_id=name, flow=flow, state=CopierState.READY, set_ids=("A->B/000",), lanes=3, buffer_bytes=4096
+        copier_id=name,
+        flow=flow,
+        state=CopierState.READY,
+        set_ids=("A->B/000",),
+        lanes=3,
+        buffer_bytes=4096,
+        batches=batches,
     )
 
 

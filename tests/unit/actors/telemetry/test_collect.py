@@ -90,7 +90,8 @@ def test_counters_by_topic_come_from_sums_that_outlive_copiers_and_add_up_by_flo
 
 def test_everything_else_is_told_as_it_is() -> None:
     status = mirror_status(
-        flows=[flow_status(), flow_status("A->C", desired=Desired.PAUSED)], copiers=[copier(), copier("copier-2")]
+        flows=[flow_status(), flow_status("A->C", desired=Desired.PAUSED)],
+        copiers=[copier(batches=""), copier("copier-2", batches="pure Python (RAYMIRROR_NATIVE=off)")],
     )
     found = series(status, left_out=8)
     flow, (paused,) = ("A->B",), [("A->C",)]
@@ -106,6 +107,7 @@ def test_everything_else_is_told_as_it_is() -> None:
     assert found[f.COPIERS] == {("A->B", "ready"): 2}
     assert found[f.COPIER_PARTITIONS] == {("A->B", "copier-1"): 3, ("A->B", "copier-2"): 3}
     assert found[f.COPIER_BUFFER_BYTES][("A->B", "copier-2")] == 4096
+    assert found[f.COPIER_NATIVE] == {("A->B", "copier-2"): 0}, "of the other one nothing is known"
     assert found[f.EVENTS] == {("A->B", "error"): 3}
     assert found[f.INFO] == {("A-B", "1.2"): 1}
     assert found[f.UP_SECONDS] == {(): 12.5}
