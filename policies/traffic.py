@@ -35,10 +35,11 @@ class BandwidthRule(msgspec.Struct, frozen=True):
 
 
 class PriorityRule(msgspec.Struct, frozen=True):
-    """A whole-name topic pattern (Python `re` syntax) and the class of its topics."""
+    """A whole-name topic pattern (Python `re` syntax) and the class of its topics; `said` as in `BandwidthRule`."""
 
     pattern: str
     priority: Priority
+    said: str = ""
 
 
 class TrafficRules(msgspec.Struct, frozen=True):
@@ -89,5 +90,5 @@ def parse_priorities(entries: Iterable[str]) -> tuple[PriorityRule, ...]:
         pattern, at, word = entry.rpartition("@")
         if not at or word.strip().lower() not in words:
             raise ValueError(f"{entry!r} does not end in @{', @'.join(words)}")
-        rules.append(PriorityRule(translate(pattern.strip()), words[word.strip().lower()]))
+        rules.append(PriorityRule(translate(pattern.strip()), words[word.strip().lower()], pattern.strip()))
     return tuple(rules)

@@ -1,9 +1,10 @@
 """Finds patterns of a flow that match nothing on its source; warns before a start, with the likely intended name."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.config.settings import ConfigWarning, FlowConfig
+from engine.config.settings import BANDWIDTH_KEY, PRIORITY_KEY, ConfigWarning, FlowConfig
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.groups.groups import KafkaGroups
 from policies.files.meant import Idle, excluded_patterns, idle_patterns
@@ -12,6 +13,13 @@ from policies.words import counted
 Places = Mapping[str, tuple[str, int]]
 """The place in the file that sets each pattern list: `A->B.topics` -> (key, line)."""
 _PATIENCE_S = 3.0
+_THEN: Final = {
+    "topics": "is copied",
+    "groups": "is mirrored",
+    BANDWIDTH_KEY: "is limited",
+    PRIORITY_KEY: "has this class",
+}
+"""What happens to a name that matches a pattern of a key. Of exclusions only near misses are told."""
 
 
 def idle_topics(flow: FlowConfig, topics: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
@@ -19,6 +27,10 @@ def idle_topics(flow: FlowConfig, topics: Sequence[str], places: Places) -> Iter
     yield from _idle(flow, "topics", flow.topics, topics, places)
     yield from _idle(flow, "topics.exclude", flow.topics_exclude, topics, places)
     yield from _all_excluded(flow, topics, places)
+    for key, rules in ((BANDWIDTH_KEY, flow.traffic.bandwidth), (PRIORITY_KEY, flow.traffic.priorities)):
+        for rule in rules:
+            if rule.said:  # a limit of the whole flow has no pattern
+                yield from _idle(flow, key, [rule.said], topics, places)
 
 
 def idle_groups(flow: FlowConfig, groups: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
@@ -63,6 +75,6 @@ def _all_excluded(flow: FlowConfig, topics: Sequence[str], places: Places) -> It
 
 
 def _text(flow: FlowConfig, name: str, idle: Idle) -> str:
-    what, then = ("topic", "copied") if name.startswith("topics") else ("consumer group", "mirrored")
-    meant = f"if one appears later, it is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
+    what = "consumer group" if name.startswith("groups") else "topic"
+    meant = f"if one appears later, it {_THEN[name]}" if idle.meant is None else f"did you mean {idle.meant}?"
     return f"pattern {idle.pattern!r} matches no {what} of cluster {flow.name.source!r}; {meant}"

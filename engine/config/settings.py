@@ -31,7 +31,9 @@ from policies.traffic import TrafficRules
 AUDIT_DAYS = 365
 """Days for which the audit trail is kept by default."""
 
-PATTERNS = ("topics", "topics.exclude", "groups", "groups.exclude")
+BANDWIDTH_KEY = "raymirror.bandwidth.bytes"
+PRIORITY_KEY = "raymirror.priority"
+PATTERNS = ("topics", "topics.exclude", "groups", "groups.exclude", BANDWIDTH_KEY, PRIORITY_KEY)
 """The keys whose patterns are compared with the names on the source before a start."""
 
 

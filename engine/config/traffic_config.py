@@ -2,10 +2,8 @@
 
 from engine.config.flow_keys import FlowKeys
 from engine.config.property_reader import PropertyReader
+from engine.config.settings import BANDWIDTH_KEY, PRIORITY_KEY
 from policies.traffic import TrafficRules, parse_bandwidth, parse_priorities
-
-BANDWIDTH_KEY = "raymirror.bandwidth.bytes"
-PRIORITY_KEY = "raymirror.priority"
 
 
 def read_traffic(reader: PropertyReader, keys: FlowKeys) -> TrafficRules:

@@ -45,6 +45,23 @@ def test_a_pattern_whose_topics_are_all_excluded_says_so() -> None:
     assert told("topics.exclude = .*\n") == []
 
 
+def test_limits_and_classes_that_match_no_topic_are_told() -> None:
+    assert told("raymirror.bandwidth.bytes = 1000, order-.*@100, billing@10\n") == [
+        (
+            "line 5: raymirror.bandwidth.bytes: pattern 'order-.*' matches no topic of cluster 'A';"
+            " if one appears later, it is limited"
+        )
+    ]
+    assert told("A->B.raymirror.priority = (?i)later.*@high, ORDERS-1@high, orders-*@low\n") == [
+        (
+            "line 5: A->B.raymirror.priority: pattern '(?i)later.*' matches no topic of cluster 'A';"
+            " if one appears later, it has this class"
+        ),
+        "line 5: A->B.raymirror.priority: pattern 'ORDERS-1' matches no topic of cluster 'A'; did you mean orders-1?",
+        "line 5: A->B.raymirror.priority: pattern 'orders-*' matches no topic of cluster 'A'; did you mean orders-.*?",
+    ]
+
+
 def test_patterns_of_groups() -> None:
     config = mirror("A->B.groups = app-*, later.*\ngroups.exclude = test, nobody\n")
     assert [str(one) for one in idle_groups(config.flows[0], ["app-1", "test-2"], config.places)] == [
