@@ -159,7 +159,7 @@ def is_of_later_leader(position: Position, batch: TailBatch) -> bool:
 def late_batches(position: Position, tail: Tail, parting: int) -> list[TailBatch]:
     """Return the batches with records of the lane from the parting on.
 
-    None if the first is of an older epoch behind one of the position's: a broker refuses to append that.
+    There are none if the first is of an older epoch behind one of the position's: a broker refuses to append that.
     """
     late = [batch for batch in tail.batches if batch.base_offset >= parting and is_data(position, batch)]
     if late and is_of_older_epoch(position, late[0]):

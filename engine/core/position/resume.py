@@ -36,6 +36,8 @@ from engine.core.position.target_tail import (
 
 REGRESSION = "target regression"
 RENEWED = "topic re-created"
+START = "start"
+"""How a lane resumes that has no position and takes no copy over."""
 NOT_OF_THE_MAP = "batches of this lane are here, and the offset map does not say which records they hold"
 _MISSING = "batches of this lane are missing at this offset"
 _NOT_AS_LEFT = "the target has something else at this offset than what this lane left there"
@@ -136,11 +138,13 @@ def _may_hide_records(position: Position, parting: int) -> bool:
 def _lacks_ours(position: Position, tail: Tail, ours: int | None) -> bool:
     """Whether records that this owner appended are lost. `ours`: the sequence after those that were read.
 
-    Where others wrote right before the position, all of its own may be deleted, or lie before what was read; they are
-    lost if something else is in the place of the last one.
+    Where others wrote right before the position, its own may be deleted, or lie before what was read; they are lost if
+    something else is in the place of the last one.
     """
-    if ours is not None or is_cut(position, tail) or not position.map_tail:
+    if is_cut(position, tail) or not position.map_tail:
         return position.sequence > (ours or 0)
+    if ours is not None and ours >= position.sequence:
+        return False
     run = position.map_tail[-1]
     last = run.target + run.count - 1
     return position.sequence > 0 and any(batch.base_offset <= last < batch.next_offset for batch in tail.batches)

@@ -18,10 +18,14 @@ from engine.core.position.target_tail import (
 def doubtful(position: Position, tail: Tail) -> bool:
     """Whether the log may have been cut below the position: more must be read to know.
 
-    A marker of another producer id may be there for a reason (another writer's), or in the place of lost records.
+    A marker of another producer id may be there for a reason (another writer's), or in the place of lost records; if
+    its leader epoch is that of the batch that was seen there, the log is the same.
     """
+    if is_cut(position, tail):
+        return True
     last = last_before(position, tail.batches)
-    return is_cut(position, tail) or (last is not None and last.is_marker and is_of_others(position, last))
+    is_seen = last is not None and 0 <= position.behind.epoch == last.leader_epoch
+    return last is not None and not is_seen and last.is_marker and is_of_others(position, last)
 
 
 def is_cut(position: Position, tail: Tail) -> bool:

@@ -59,6 +59,25 @@ def is_of_others(position: Position, batch: TailBatch) -> bool:
     return batch.producer_id != position.producer_id
 
 
+def split_at(position: Position, batches: Sequence[TailBatch]) -> list[TailBatch]:
+    """Return batches of which none of the position's owner reaches over the position.
+
+    A broker may hold a whole batch, as it was sent first, where the lane cut it in two for the target's size limit, and
+    has only the first part acknowledged by another leader.
+    """
+    found: list[TailBatch] = []
+    for batch in batches:
+        head = position.target_next - batch.base_offset
+        if 0 < head < batch.record_span and not batch.is_marker and is_mine(position, batch):
+            found.append(msgspec.structs.replace(batch, next_offset=position.target_next, record_span=head))
+            sequence = (batch.base_sequence + head) % SEQUENCE_SPAN
+            batch = msgspec.structs.replace(
+                batch, base_offset=position.target_next, base_sequence=sequence, record_span=batch.record_span - head
+            )
+        found.append(batch)
+    return found
+
+
 def last_before(position: Position, batches: Sequence[TailBatch]) -> TailBatch | None:
     """Return the batch with the last offset before a position; None if nothing is left there."""
     last = position.target_next - 1

@@ -19,9 +19,9 @@ from engine.core.events.events import TargetGap
 from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.resume import ResumePoint
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery
+from engine.flow.ownership.position_recovery import FencedLane, PositionRecovery
 from engine.flow.ownership.starts import StartResolver
-from engine.flow.ownership.stored_positions import Unreadable
+from engine.flow.ownership.stored_positions import LogOffsets, Unreadable
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster
 from engine.flow.replication.copier import FlowCopier

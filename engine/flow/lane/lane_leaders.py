@@ -94,6 +94,10 @@ class LaneLeaders:
         """The target leader as it is known now."""
         return KnownLeader(self.target, self._losses)
 
+    def is_still(self, known: KnownLeader) -> bool:
+        """Whether the target leader is the same as before, and was not doubted meanwhile."""
+        return self.known == known and not self.doubted
+
     def trust(self, target_next: int) -> bool:
         """Note that the target leader has all up to `target_next`; return whether the lane had to wait for that."""
         self._verified_at, self._earlier_epoch = target_next, self.epoch_at(target_next)

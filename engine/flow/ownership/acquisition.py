@@ -35,9 +35,9 @@ from engine.core.position.stored_tail import UNDONE
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.corruption import corrupt_log
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery, PreFenceState
+from engine.flow.ownership.position_recovery import FencedLane, PositionRecovery, PreFenceState
 from engine.flow.ownership.recovery_rules import Recovered, RecoveryRules
-from engine.flow.ownership.stored_positions import Stored, Unreadable
+from engine.flow.ownership.stored_positions import LogOffsets, Stored, Unreadable
 from engine.flow.ownership.vacancies import Vacancies
 from engine.flow.ports.ports import NO_TRANSACTIONS, Producer
 from policies.model import TopicPartition
@@ -249,7 +249,17 @@ class Acquisition:
     async def _judge(
         self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
     ) -> ResumePoint | Recovered | AnyEvent:
-        """Return the offset where the lane resumes, or the event that says why it cannot."""
+        """Return where the lane resumes with what is right before that, or the event that says why it cannot."""
+        found = await self._resumes(driver, fenced, logs)
+        if isinstance(found, Recovered):
+            return Recovered(await self._recovery.with_behind(driver, fenced, logs, found.found), found.event)
+        if isinstance(found, ResumePoint):
+            return await self._recovery.with_behind(driver, fenced, logs, found)
+        return found
+
+    async def _resumes(
+        self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
+    ) -> ResumePoint | Recovered | AnyEvent:
         stored = logs.stored.get(driver.name.source)
         if self._options.commit_s and not fenced.producer.fenced:
             raise _no_transactions(fenced.producer)

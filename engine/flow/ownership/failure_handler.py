@@ -39,14 +39,14 @@ from engine.core.position.target_tail import Tail
 from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.acquire_attempts import Divergence
-from engine.flow.lane.corruption import corrupt_source
+from engine.flow.lane.corruption import corrupt_log, corrupt_source
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_health import HoldChange
 from engine.flow.ownership.denials import Denials
 from engine.flow.ownership.earlier_source import EarlierSource
 from engine.flow.ownership.gap_inspector import GapInspector
 from engine.flow.ownership.source_faults import FaultResponse, respond
-from engine.flow.ports.ports import EARLIEST, LATEST, Producer, Slice
+from engine.flow.ports.ports import EARLIEST, LATEST, Slice
 from engine.flow.refused.leaving_out import MAY_ARRIVE, LeavingOut, LeftOut
 from engine.flow.refused.quarantine_writer import NotQuarantined
 from engine.wire.batch import read_header
@@ -204,37 +204,51 @@ class FailureHandler:
             driver.limit.learn(most_bytes(configs) or driver.limit.configured)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
-        """Let the lane decide by the log of a verified leader; the batch before `first` shows whether it was cut."""
-        target, producer = driver.name.target, driver.producer
-        known = driver.leaders.known
-        try:
-            start = (await self._target.offsets([target], EARLIEST))[target]
-            end = (await self._target.offsets([target], LATEST))[target]
-            batches = await self._target.read_headers(target, max(first - 1, start), end) if end >= first else ()
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
-            if await self._waits_out(driver, error):
-                self._settle_again(driver, first, producer)
-            return
-        self.denials.allowed(driver)
-        if driver.producer is not producer:
-            return  # acquired again during the read
-        if driver.leaders.doubted or driver.leaders.known != known:
-            await pause(backoff_s(1))  # the verification of another leader, which may have another log, comes first
-            self._settle_again(driver, first, producer)
-            return
-        for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
-            self.perform(driver, action)
+        """Let the lane decide by the log of a verified leader; it waits as long as there is none that answers."""
+        producer, attempt = driver.producer, 0
+        while driver.producer is producer and driver.lane.state is State.SETTLING:
+            attempt += 1
+            try:
+                tail = await self._tail_of_verified(driver, first)
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
+                if driver.producer is producer:
+                    await self._wait_out(driver, error, attempt)
+                continue
+            self.denials.allowed(driver)
+            if tail is None:
+                await pause(backoff_s(attempt))
+            elif driver.producer is producer:  # else acquired again during the read
+                for action in driver.lane.on_tail(tail):
+                    self.perform(driver, action)
+                return
 
-    def _settle_again(self, driver: LaneDriver, first: int, producer: Producer | None) -> None:
-        if driver.producer is producer and driver.lane.state is State.SETTLING:
-            self._spawn(self._settle(driver, first))
+    async def _tail_of_verified(self, driver: LaneDriver, first: int) -> Tail | None:
+        """Read a lane's target from the batch before `first` on, which shows whether the log was cut.
 
-    async def _waits_out(self, driver: LaneDriver, error: Exception) -> bool:
-        """Wait a while after a failed read of the target; return whether it may be tried again."""
-        if isinstance(error, KafkaRefusal) and not self.denials.refused(driver, error):
-            return False
-        await pause(self._options.refused_retry_s if isinstance(error, KafkaRefusal) else backoff_s(1))
-        return True
+        None if its leader is not verified, or perhaps not the one that was read: that may have another log, so the
+        verification comes first. Raises as the reads of `Cluster` do.
+        """
+        target, known = driver.name.target, driver.leaders.known
+        if driver.leaders.doubted:
+            return None
+        start = (await self._target.offsets([target], EARLIEST))[target]
+        end = (await self._target.offsets([target], LATEST))[target]
+        batches = await self._target.read_headers(target, max(first - 1, start), end) if end >= first else ()
+        # The reads went to whoever led by the newest metadata, and no later answer has an older leader.
+        if (await self._target.leaders([target])).get(target) != known.leader:
+            self._router.leaders.look_up([driver])
+            return None
+        tail = Tail(log_start=start, end=end, batches=tuple(batches))
+        return tail if driver.leaders.is_still(known) else None
+
+    async def _wait_out(self, driver: LaneDriver, error: Exception, attempt: int) -> None:
+        """Wait a while after a failed read of the target, unless it stops the lane."""
+        if isinstance(error, WireError):
+            self._context.fail(driver, corrupt_log(self._options, driver.name, error))
+        elif not isinstance(error, KafkaRefusal):
+            await pause(backoff_s(attempt))
+        elif self.denials.refused(driver, error):
+            await pause(self._options.refused_retry_s)
 
     def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Stop the lane and acquire it again: the first time at once, then with a back-off, a bounded number of times.

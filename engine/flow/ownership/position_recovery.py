@@ -11,22 +11,21 @@ from engine.base.errors import ConnectionLost
 from engine.base.shared_read import SharedRead
 from engine.base.tasks import run_all
 from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
-from engine.core.offset_map.map_runs import MapRun, source_at
+from engine.core.offset_map.map_runs import MapRun, join_runs
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position.missing import missing_records
-from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import Behind, ForeignPosition, Position, Seen
-from engine.core.position.resume import RENEWED, ResumePoint, Unknown, judged_from
+from engine.core.position.resume import REGRESSION, START, ResumePoint, Unknown, judged_from
 from engine.core.position.right_before import behind_in
 from engine.core.position.stored_tail import read_stored_tail
-from engine.core.position.target_tail import Tail, ranges_of
+from engine.core.position.target_tail import Tail, ranges_of, split_at
 from engine.core.position.vacancy import may_be_vacant
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.lane_leaders import KnownLeader
 from engine.flow.ownership.block_scan import find_blocks, read_blocks
 from engine.flow.ownership.earlier_source import refusal
 from engine.flow.ownership.starts import StartResolver
-from engine.flow.ownership.stored_positions import Stored, resumable_positions
+from engine.flow.ownership.stored_positions import LogOffsets, Stored, resumable_positions
 from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import LogStarts, Reach, Takeover
 from engine.flow.ownership.told_by_contents import ended
@@ -62,6 +61,11 @@ class FencedLane(msgspec.Struct, frozen=True):
     leader: KnownLeader = KnownLeader()
 
     @property
+    def owner(self) -> tuple[int, int]:
+        """The id and the epoch of its producer."""
+        return self.producer.producer_id, self.producer.epoch
+
+    @property
     def marked(self) -> bool:
         """Whether the barrier wrote its markers."""
         return self.producer.fenced and not self.vacant
@@ -69,47 +73,15 @@ class FencedLane(msgspec.Struct, frozen=True):
     def behind(self, stored: Stored, found: ResumePoint) -> Seen:
         """Return what is known to be right before the point where it resumes, if the map may not say it.
 
-        A lane without a barrier rests behind what the owner before was behind. Where no tail was read, the barrier is
+        A lane without a barrier rests behind what the owner before was behind. Where nothing was read, the barrier is
         there if the log has grown by no more since the state before.
         """
         if self.vacant and isinstance(stored, Position):
             what = stored.behind.what if stored.target_next == found.target_next else Behind.NOT_SAID
             return found.behind._replace(what=what)
-        reads_no_tail = found.how == RENEWED or not isinstance(stored, Position)
-        is_last = reads_no_tail and self.marked and found.target_next == self.before.end + 1
+        reads_nothing = found.how == START and not found.behind.what
+        is_last = reads_nothing and self.marked and found.target_next == self.before.end + 1
         return Seen(Behind.MARKER) if is_last else found.behind
-
-
-class LogOffsets(msgspec.Struct, kw_only=True):
-    """Positions and log offsets of several lanes, read after their barriers if they have one."""
-
-    stored: dict[TopicPartition, Stored] = {}
-    source_starts: dict[TopicPartition, int] = {}
-    source_ends: dict[TopicPartition, int] = {}
-    target_starts: dict[TopicPartition, int] = {}
-    target_ends: dict[TopicPartition, int] = {}
-    source_cluster_id: str = ""
-    target_cluster_id: str = ""
-    asked_ms: int = -1
-    """When the clusters were asked (Unix ms); later changes are not in the offsets."""
-
-    def ends_of(self, name: LaneName) -> LogEnds:
-        """Return the start and end offsets of one lane's logs."""
-        return LogEnds(
-            source_start=self.source_starts[name.source],
-            source_end=self.source_ends[name.source],
-            target_start=self.target_starts[name.target],
-            target_end=self.target_ends[name.target],
-        )
-
-    def identity_of(self, driver: LaneDriver) -> LaneIdentity:
-        """Return the ids of topics and clusters that one lane finds now."""
-        return LaneIdentity(
-            source_topic_id=driver.leaders.source.topic_id,
-            target_topic_id=driver.leaders.target.topic_id,
-            source_cluster_id=self.source_cluster_id,
-            target_cluster_id=self.target_cluster_id,
-        )
 
 
 class PositionRecovery:
@@ -260,16 +232,12 @@ class PositionRecovery:
                     found=found.found,
                     cause=found.cause,
                 )
-            owner = fenced.producer.producer_id, fenced.producer.epoch
-            found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, owner, Seen()))
+            found = msgspec.structs.replace(found, behind=behind_in(tail, found.target_next, fenced.owner, Seen()))
             if found.foreign:
                 others = await self._replayers.others(target, found.foreign)
                 found = msgspec.structs.replace(found, foreign=others)
             if found.foreign and same_source and self._options.takes_over:
-                # Perhaps of an MM2 that continued from this position, and was killed before it wrote its own.
-                start = logs.source_starts[driver.name.source]
-                taken = await self._taken_over(driver, logs, stored.source_next, start)
-                return taken if taken.tail_records else found
+                return await self._continued_by_mm2(driver, logs, stored, found)
             return found
         if isinstance(stored, ForeignPosition) and stored.altered:
             return await self._altered(driver, logs, stored)
@@ -285,10 +253,42 @@ class PositionRecovery:
             source_next=source_next,
             target_next=end,
             sequence=0,
-            how="start",
+            how=START,
             tail_records=0,
             foreign=foreign,
         )
+
+    async def with_behind(
+        self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets, found: ResumePoint
+    ) -> ResumePoint:
+        """Return a resume point with what is right before it, read from the log if no tail was read.
+
+        Its leader epoch shows later whether the log is still the one that the lane continues. A lane that only starts
+        has no record there to lose. Raises OffsetGone, and as the reads of `Cluster` do.
+        """
+        target, last = driver.name.target, found.target_next - 1
+        if found.how == START or found.behind != Seen() or last < logs.target_starts[target]:
+            return found
+        batches = tuple(await self._target.read_headers(target, last, last + 1))
+        tail = Tail(log_start=logs.target_starts[target], end=last + 1, batches=batches)
+        return msgspec.structs.replace(found, behind=behind_in(tail, last + 1, fenced.owner, Seen()))
+
+    async def _continued_by_mm2(
+        self, driver: LaneDriver, logs: LogOffsets, stored: Position, found: ResumePoint
+    ) -> ResumePoint:
+        """Take over what an MM2 copied that went on where the lane ended, and was killed before it wrote a position.
+
+        MM2 went on from the lane's position; in a log with late requests, that is behind these.
+        """
+        is_cut = found.how == REGRESSION
+        source_next = found.source_next if is_cut else stored.source_next
+        taken = await self._taken_over(driver, logs, source_next, logs.source_starts[driver.name.source])
+        if not taken.tail_records:
+            return found
+        if not is_cut:
+            return taken
+        copied = join_runs((*found.copied, *taken.copied))
+        return msgspec.structs.replace(taken, how=REGRESSION, copied=copied, target_end=found.target_end)
 
     async def _compare(self, name: LaneName, logs: LogOffsets, runs: Sequence[MapRun]) -> bool | None:
         """Compare the records of some runs, as far as both logs still have them."""
@@ -361,13 +361,12 @@ class PositionRecovery:
             tail_records=taken.records,
             twice=taken.twice,
             copied=taken.copied,
-            behind=Seen(Behind.OTHERS) if source_at(taken.copied, reach.target_end - 1) is not None else Seen(),
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: FencedLane, start: int, end: int) -> Tail:
         target, before = driver.name.target, fenced.before
-        batches = await tail_headers(self._target, target, stored, start, end)
-        mark = (fenced.producer.producer_id, fenced.producer.epoch)
+        batches = tuple(split_at(stored, await tail_headers(self._target, target, stored, start, end)))
+        mark = fenced.owner
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
             raise ConnectionLost(f"{target}: another owner's barrier follows this lane's")
         marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)

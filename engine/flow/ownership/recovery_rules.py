@@ -12,7 +12,8 @@ from engine.core.position.position import Position
 from engine.core.position.recovering import behind_gap, is_other_cluster, renewed_point, renewed_side
 from engine.core.position.resume import ResumePoint
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery
+from engine.flow.ownership.position_recovery import FencedLane, PositionRecovery
+from engine.flow.ownership.stored_positions import LogOffsets
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, Cluster
 from policies.sync.topic_faults import GoOn, Renewed, go_on

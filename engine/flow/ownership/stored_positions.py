@@ -1,4 +1,4 @@
-"""Reads stored positions, written by raymirror or by MM2."""
+"""Reads stored positions, written by raymirror or by MM2; keeps them with the offsets of the logs."""
 
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -13,10 +13,12 @@ from engine.core.position.announced_runs import (
     split_key,
     with_announced,
 )
+from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import ForeignPosition, Position, decode_value
 from engine.core.position.position_keys import PositionKeys
+from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ports.ports import Cluster
-from policies.model import TopicPartition
+from policies.model import LaneName, TopicPartition
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -125,3 +127,35 @@ def _decoded(value: bytes | None) -> Stored:
         return decode_value(value)
     except ValueError as error:
         return Unreadable(reason=str(error))
+
+
+class LogOffsets(msgspec.Struct, kw_only=True):
+    """Positions and log offsets of several lanes, read after their barriers if they have one."""
+
+    stored: dict[TopicPartition, Stored] = {}
+    source_starts: dict[TopicPartition, int] = {}
+    source_ends: dict[TopicPartition, int] = {}
+    target_starts: dict[TopicPartition, int] = {}
+    target_ends: dict[TopicPartition, int] = {}
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    asked_ms: int = -1
+    """When the clusters were asked (Unix ms); later changes are not in the offsets."""
+
+    def ends_of(self, name: LaneName) -> LogEnds:
+        """Return the start and end offsets of one lane's logs."""
+        return LogEnds(
+            source_start=self.source_starts[name.source],
+            source_end=self.source_ends[name.source],
+            target_start=self.target_starts[name.target],
+            target_end=self.target_ends[name.target],
+        )
+
+    def identity_of(self, driver: LaneDriver) -> LaneIdentity:
+        """Return the ids of topics and clusters that one lane finds now."""
+        return LaneIdentity(
+            source_topic_id=driver.leaders.source.topic_id,
+            target_topic_id=driver.leaders.target.topic_id,
+            source_cluster_id=self.source_cluster_id,
+            target_cluster_id=self.target_cluster_id,
+        )

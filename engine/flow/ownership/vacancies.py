@@ -12,8 +12,8 @@ from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.resume import ResumePoint
 from engine.core.position.vacancy import is_vacant, stands_as_left
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery, PreFenceState
-from engine.flow.ownership.stored_positions import Stored, Unreadable
+from engine.flow.ownership.position_recovery import FencedLane, PositionRecovery, PreFenceState
+from engine.flow.ownership.stored_positions import LogOffsets, Stored, Unreadable
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import Cluster, Producer
 from policies.model import TopicPartition
